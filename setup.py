@@ -1,0 +1,26 @@
+"""Packaging of Ringroad: four packages and one command, `ringroad`."""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="ringroad",
+    version="0.1.0",
+    description="A wind tunnel for collectives that cross datacenters",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.12",
+    packages=find_packages(include=["topologies*", "controller*", "workers*", "testbed*"]),
+    package_data={"topologies": ["builtin/*.yaml"]},
+    # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build: scripts/setup does both.
+    install_requires=[
+        "matplotlib>=3.8",
+        "networkx>=3.2",
+        "numpy>=1.26",
+        "pydantic>=2.6",
+        "pyroute2>=0.7.12",
+        "PyYAML>=6.0",
+        "rich>=13.7",
+        "scipy>=1.11",
+        "typer>=0.12",
+    ],
+    entry_points={"console_scripts": ["ringroad=testbed.cli:main"]},
+)

@@ -1,0 +1,39 @@
+"""The errors that people see: each says what is wrong, where, and what to do about it.
+
+Everything that a person can cause ends as a `RingroadError`; the command line prints it without a traceback.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+
+class RingroadError(Exception):
+    """Something a person can act on. `remedy` says how; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message if not remedy else f"{message}\n  remedy: {remedy}")
+        self.message = message
+        self.remedy = remedy
+
+
+class InputError(RingroadError):
+    """A file or argument that a person gave is wrong: names the file, the place in it, the value, the remedy."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, file: str = "", place: str = "", value: object = None, remedy: str = "") -> None:
+        where = ": ".join(part for part in (file, place) if part)
+        shown = "" if value is None else f" (got {value!r})"
+        super().__init__(f"{where}: {message}{shown}" if where else f"{message}{shown}", remedy)
+        self.file, self.place, self.value = file, place, value
+
+
+def did_you_mean(wrong: str, known: list[str]) -> str:
+    """A remedy for a name that does not exist: the nearest known name, or all of them when they are few."""
+    near = get_close_matches(wrong, known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(sorted(known)[:20])}{' …' if len(known) > 20 else ''}"
