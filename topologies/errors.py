@@ -24,7 +24,9 @@ class InputError(RingroadError):
 
     exit_code = 2
 
-    def __init__(self, message: str, *, file: str = "", place: str = "", value: object = None, remedy: str = "") -> None:
+    def __init__(
+        self, message: str, *, file: str = "", place: str = "", value: object = None, remedy: str = ""
+    ) -> None:
         where = ": ".join(part for part in (file, place) if part)
         shown = "" if value is None else f" (got {value!r})"
         super().__init__(f"{where}: {message}{shown}" if where else f"{message}{shown}", remedy)

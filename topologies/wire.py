@@ -83,7 +83,9 @@ class Client:
     `on_event` receives messages that arrive while waiting and carry an `event` instead of a reply.
     """
 
-    def __init__(self, path: Path, timeout_s: float = 10.0, on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, timeout_s: float = 10.0, on_event: Callable[[dict[str, Any]], None] | None = None
+    ) -> None:
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection.settimeout(timeout_s)
         try:
