@@ -1,0 +1,1 @@
+"""Path policies: a view of the network in, a routing out. Pure."""

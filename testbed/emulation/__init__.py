@@ -1,0 +1,1 @@
+"""The emulated WAN itself. The only place that knows Mininet and netlink."""

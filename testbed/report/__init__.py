@@ -1,0 +1,1 @@
+"""From a run folder to figures: statistics, tables, plots. Pure but for the files it writes."""
