@@ -1,0 +1,85 @@
+"""Answers the ring agents when they ask what the network can carry: from what the controller knows, or from the truth.
+
+`feed` is what the WAN controller believes (its capacity feed may lag), `oracle` what the kernel holds now. Both are the
+narrowest link on the path that each pair takes now, one pair at a time: links that pairs share are not divided.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from socket import SHUT_RDWR, socket
+from typing import Any
+
+from topologies.model import Edge
+from topologies.wire import WireError, listen, messages, send
+
+Pair = tuple[str, str]
+Network = tuple[Mapping[Edge, float], Mapping[Pair, Sequence[str]]]
+"""What is known of a network: bit/s per directed edge, and the sites that each pair's traffic passes."""
+
+
+def bandwidth_matrix(network: Network, dcs: Sequence[str]) -> list[list[float]]:
+    """Bit/s from each DC (row) to each other (column): the narrowest edge of the pair's path; 0 on the diagonal."""
+    capacities, routes = network
+
+    def between(source: str, target: str) -> float:
+        path = routes.get((source, target), ())
+        return min((capacities.get(edge, 0.0) for edge in zip(path, path[1:], strict=False)), default=0.0)
+
+    return [[0.0 if a == b else between(a, b) for b in dcs] for a in dcs]
+
+
+class BandwidthService:
+    """A Unix socket that answers `bandwidths` requests as long as the context lasts.
+
+    `sources` gives, per name, a function that looks at the network when it is asked. It is called from the thread of
+    the connection that asks, one at a time.
+    """
+
+    def __init__(self, path: Path, sources: Mapping[str, Callable[[], Network]]) -> None:
+        self.path = path
+        self._sources = sources
+        self._lock = threading.Lock()
+        self._open: set[socket] = set()
+
+    def __enter__(self) -> BandwidthService:
+        self._server = listen(self.path)
+        self._thread = threading.Thread(target=self._accept, name="bandwidths", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in (self._server, *self._open):
+            with suppress(OSError):
+                connection.shutdown(SHUT_RDWR)
+            connection.close()
+        self._thread.join(timeout=5)
+        self.path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            self._open.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), name="bandwidths", daemon=True).start()
+
+    def _serve(self, connection: socket) -> None:
+        with suppress(WireError, OSError), connection:
+            for message in messages(connection):
+                send(connection, self._answer(message))
+        self._open.discard(connection)
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        source = self._sources.get(str(message.get("source")))
+        if message.get("op") != "bandwidths" or source is None:
+            return {"error": f"ask for op bandwidths with a source of {', '.join(self._sources)}"}
+        try:
+            with self._lock:
+                return {"bandwidths": bandwidth_matrix(source(), message["dcs"])}
+        except (WireError, KeyError, TypeError) as error:
+            return {"error": f"the network cannot be asked: {error}"}

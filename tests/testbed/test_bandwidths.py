@@ -1,0 +1,42 @@
+"""What ring agents are told of the network."""
+
+from testbed.bandwidths import BandwidthService, bandwidth_matrix
+from topologies.wire import Client, WireError
+
+CAPACITIES = {("a", "b"): 10e6, ("b", "a"): 20e6, ("b", "c"): 5e6, ("c", "b"): 40e6}
+ROUTES = {
+    ("a", "b"): ("a", "b"),
+    ("b", "a"): ("b", "a"),
+    ("a", "c"): ("a", "b", "c"),
+    ("c", "a"): ("c", "b", "a"),
+    ("b", "c"): ("b", "c"),
+    ("c", "b"): ("c", "b"),
+}
+BY_HAND = [[0.0, 10e6, 5e6], [20e6, 0.0, 5e6], [20e6, 40e6, 0.0]]
+
+
+def test_a_pair_is_as_wide_as_the_narrowest_edge_of_its_path():
+    assert bandwidth_matrix((CAPACITIES, ROUTES), ["a", "b", "c"]) == BY_HAND
+
+
+def test_a_pair_without_a_path_or_over_an_unknown_edge_has_no_bandwidth():
+    assert bandwidth_matrix(({}, {("a", "b"): ("a", "b")}), ["a", "b"]) == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_the_service_answers_each_source_and_says_which_it_knows(tmp_path):
+    sources = {"oracle": lambda: (CAPACITIES, ROUTES), "feed": lambda: ({}, ROUTES)}
+    with BandwidthService(tmp_path / "b.sock", sources) as service, Client(service.path) as client:
+        # when / then
+        assert client.ask("bandwidths", source="oracle", dcs=["a", "b", "c"])["bandwidths"] == BY_HAND
+        assert client.ask("bandwidths", source="feed", dcs=["a", "b"])["bandwidths"] == [[0.0, 0.0], [0.0, 0.0]]
+        try:
+            client.ask("bandwidths", source="rumour", dcs=[])
+            raise AssertionError("an unknown source was answered")
+        except WireError as error:
+            assert "oracle, feed" in str(error)
+
+
+def test_the_socket_is_private_and_gone_afterwards(tmp_path):
+    with BandwidthService(tmp_path / "b.sock", {}) as service:
+        assert service.path.stat().st_mode & 0o777 == 0o600
+    assert not service.path.exists()
