@@ -5,7 +5,11 @@ Everything that a person can cause ends as a `RingroadError`; the command line p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
+
+Place = tuple[str | int, ...]
+"""Where in a file: `("links", 3, "rate")`."""
 
 
 class RingroadError(Exception):
@@ -31,6 +35,16 @@ class InputError(RingroadError):
         shown = "" if value is None else f" (got {value!r})"
         super().__init__(f"{where}: {message}{shown}" if where else f"{message}{shown}", remedy)
         self.file, self.place, self.value = file, place, value
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in what a person gave, and what would be right; several make one InputError."""
+
+    place: Place
+    message: str
+    value: object = None
+    remedy: str = ""
 
 
 def did_you_mean(wrong: str, known: list[str]) -> str:

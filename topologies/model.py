@@ -7,12 +7,12 @@ files) makes its own. A `Wan` that exists is valid: the constructor refuses ever
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from topologies.errors import InputError, did_you_mean
+from topologies.errors import Fault, InputError, did_you_mean
 
 Edge = tuple[str, str]
 """A directed edge: (from site, to site), by name."""
@@ -107,7 +107,9 @@ class Wan:
     description: str = ""
 
     def __post_init__(self) -> None:
-        _check_wan(self)
+        check_name(self.name, "WAN")
+        for fault in wan_faults(self.sites, self.links):
+            raise InputError(fault.message, place=f"WAN {self.name}", value=fault.value, remedy=fault.remedy)
 
     @cached_property
     def dcs(self) -> tuple[str, ...]:
@@ -188,57 +190,41 @@ def check_name(name: object, what: str, limit: int = MAX_NAME_LENGTH) -> None:
         raise InputError(f"the name of a {what} is one line without spaces at its ends", value=name)
 
 
-def _check_wan(wan: Wan) -> None:
-    place = f"WAN {wan.name}"
-    check_name(wan.name, "WAN")
-    names = [s.name for s in wan.sites]
-    for name in {n for n in names if names.count(n) > 1}:
-        raise InputError("two sites have the same name", place=place, value=name, remedy="rename one of them")
-    seen: dict[frozenset[str], str] = {}
-    for link in wan.links:
-        for end in (link.a, link.b):
-            if end not in names:
-                remedy = did_you_mean(end, names)
-                raise InputError(
-                    "a link ends at an unknown site",
-                    place=f"{place}: link {link.name}",
-                    value=end,
-                    remedy=remedy,
-                )
-        both = frozenset((link.a, link.b))
-        if both in seen:
-            raise InputError(
-                "two links join the same sites",
-                place=place,
-                value=link.name,
-                remedy="add their rates into one link",
-            )
-        seen[both] = link.name
-    link_names = [link.name for link in wan.links]
-    for name in {n for n in link_names if link_names.count(n) > 1}:
-        raise InputError("two links have the same name", place=place, value=name, remedy="rename one of them")
-    dcs = [s.name for s in wan.sites if s.kind == "dc"]
+def wan_faults(sites: Sequence[Site], links: Sequence[Link]) -> Iterator[Fault]:
+    """Everything that keeps these sites and links from being one WAN; places are `("sites", i)` and `("links", i)`."""
+    names = [site.name for site in sites]
+    yield from _repeated("sites", names, "two sites have the same name", "rename one of them")
+    yield from _repeated("links", [link.name for link in links], "two links have the same name", "rename one of them")
+    ends = [" ↔ ".join(sorted((link.a, link.b))) for link in links]
+    yield from _repeated("links", ends, "two links join the same sites", "add their rates into one link")
+    unknown = [(i, end) for i, link in enumerate(links) for end in (link.a, link.b) if end not in names]
+    for i, end in unknown:
+        yield Fault(("links", i), "a link ends at an unknown site", end, did_you_mean(end, names))
+    dcs = [site.name for site in sites if site.kind == "dc"]
     if len(dcs) < 2:
-        raise InputError(
-            "a WAN needs at least two DCs", place=place, value=dcs, remedy="add a site of kind dc, and a link"
-        )
-    _check_connected(wan, names)
-
-
-def _check_connected(wan: Wan, names: list[str]) -> None:
-    reached, frontier = {names[0]}, [names[0]]
-    while frontier:
-        here = frontier.pop()
-        for link in wan.links:
-            there = link.b if link.a == here else link.a if link.b == here else here
-            if there not in reached:
-                reached.add(there)
-                frontier.append(there)
-    cut_off = [n for n in names if n not in reached]
+        yield Fault(("sites",), "a WAN needs at least two DCs", dcs, "add a site of kind dc, and a link to it")
+    cut_off = [] if unknown else _cut_off(names, links)
     if cut_off:
-        raise InputError(
-            "the WAN is in pieces",
-            place=f"WAN {wan.name}",
-            value=cut_off,
-            remedy=f"add a link that joins {cut_off[0]!r} to the rest",
+        yield Fault(
+            ("links",), "the WAN is in pieces", cut_off, f"add a link that joins {cut_off[0]!r} to {names[0]!r}'s piece"
         )
+
+
+def _repeated(what: str, keys: list[str], message: str, remedy: str) -> Iterator[Fault]:
+    for index, key in enumerate(keys):
+        if key in keys[:index]:
+            yield Fault((what, index), message, key, remedy)
+
+
+def _cut_off(names: list[str], links: Sequence[Link]) -> list[str]:
+    """Sites that no path joins to the first one."""
+    neighbors: dict[str, list[str]] = {name: [] for name in names}
+    for link in links:
+        neighbors[link.a].append(link.b)
+        neighbors[link.b].append(link.a)
+    reached, frontier = set(names[:1]), names[:1]
+    while frontier:
+        new = [site for site in neighbors[frontier.pop()] if site not in reached]
+        reached.update(new)
+        frontier.extend(new)
+    return [name for name in names if name not in reached]

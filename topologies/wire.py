@@ -84,7 +84,7 @@ class Client:
     """
 
     def __init__(
-        self, path: Path, timeout_s: float = 10.0, on_event: Callable[[dict[str, Any]], None] | None = None
+        self, path: Path, timeout_s: float | None = 10.0, on_event: Callable[[dict[str, Any]], None] | None = None
     ) -> None:
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection.settimeout(timeout_s)

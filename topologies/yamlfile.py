@@ -1,0 +1,323 @@
+"""YAML files that people write, checked whole: every fault is reported at once, with file, line, value and remedy.
+
+Knows YAML and pydantic; knows nothing of what a file is about. The file is read with safe tags only, and each value
+keeps the line it came from, so that a fault found much later can still be pointed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from topologies.errors import Fault, InputError, Place, did_you_mean
+
+MAX_FILE_BYTES = 4 * 2**20
+MAX_VALUES = 200_000
+"""More values than this come from aliases of aliases, not from a person."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a file holds: plain dicts, lists and scalars, and the line (from 1) of every place in it."""
+
+    file: str
+    data: dict[str, Any]
+    lines: Mapping[Place, int] = field(default_factory=dict)
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest place around it that exists."""
+        while place not in self.lines and place:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+    def error(self, faults: Iterable[Fault]) -> InputError:
+        """One InputError that lists every fault, in the order of the lines."""
+        ordered = sorted(faults, key=lambda fault: self.line(fault.place))
+        if len(ordered) == 1:
+            return _input_error(self, ordered[0])
+        listed = "".join(f"\n{_input_error(self, fault)}" for fault in ordered)
+        return InputError(f"{len(ordered)} faults{listed}", file=self.file)
+
+
+def load(path: Path | str) -> Loaded:
+    """Read a YAML file whose top level is a mapping. InputError names the file, the line, what is there, the remedy."""
+    path = Path(path)
+    return parse(_read(path), str(path))
+
+
+def parse(text: str, file: str) -> Loaded:
+    """The same from text; `file` is the name to use in errors."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise _not_yaml(error, file) from error
+    if node is None:
+        raise InputError("the file is empty", file=file, remedy="write at least the required keys, or copy an example")
+    if not isinstance(node, yaml.MappingNode):
+        found = "a list" if isinstance(node, yaml.SequenceNode) else "one single value"
+        raise InputError(
+            f"the file holds {found}", file=f"{file}:1", remedy="it must hold lines of the form key: value"
+        )
+    builder = _Builder(file)
+    data = builder.build(node, ())
+    loaded = Loaded(file, data, builder.lines)
+    if builder.faults:
+        raise loaded.error(builder.faults)
+    return loaded
+
+
+def validate(model_class: type[Model], loaded: Loaded, context: dict[str, Any] | None = None) -> Model:
+    """The file's content as `model_class`. InputError lists everything that is wrong, each with its line and remedy."""
+    try:
+        return model_class.model_validate(loaded.data, context=context)
+    except ValidationError as error:
+        faults = [_fault(details, loaded, model_class) for details in error.errors(include_url=False)]
+    raise loaded.error(faults)
+
+
+def show_place(place: Place) -> str:
+    """`links[3].rate`: for people; list positions count from 0, as everywhere in YAML tools."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".")
+
+
+def _input_error(loaded: Loaded, fault: Fault) -> InputError:
+    return InputError(
+        fault.message,
+        file=f"{loaded.file}:{loaded.line(fault.place)}",
+        place=show_place(fault.place),
+        value=fault.value,
+        remedy=fault.remedy,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError as error:
+        raise InputError("no such file", file=str(path), remedy=_nearest_file(path)) from error
+    except IsADirectoryError as error:
+        raise InputError("this is a folder", file=str(path), remedy=_files_inside(path)) from error
+    except PermissionError as error:
+        raise InputError("you may not read this file", file=str(path), remedy=f"chmod u+r {path}") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the file: {error}", file=str(path)) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(
+            f"the file is larger than {MAX_FILE_BYTES} bytes", file=str(path), remedy="is it the right one?"
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InputError("the file is not UTF-8 text", file=f"{path}:{line}", remedy="save it as UTF-8") from error
+
+
+def _nearest_file(path: Path) -> str:
+    try:
+        near = sorted(found.name for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml"))
+    except OSError:
+        return f"there is no folder {str(path.parent)!r} either; check the path"
+    return did_you_mean(path.name, near) if near else "check the path"
+
+
+def _files_inside(path: Path) -> str:
+    inside = sorted(str(found) for found in path.iterdir() if found.suffix in (".yaml", ".yml"))
+    return f"give a file, such as {inside[0]}" if inside else "give a file"
+
+
+def _not_yaml(error: yaml.YAMLError, file: str) -> InputError:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    where = f"{file}:{mark.line + 1}" if mark else file
+    column = f"column {mark.column + 1}" if mark else ""
+    remedy = "check indentation (spaces, not tabs), colons and quotes on this line and the one before"
+    return InputError(f"this is not YAML: {problem}", file=where, place=column, remedy=remedy)
+
+
+class _Builder:
+    """Turns a YAML node tree into plain values, noting lines and faults on the way."""
+
+    def __init__(self, file: str) -> None:
+        self.lines: dict[Place, int] = {}
+        self.faults: list[Fault] = []
+        self._file = file
+        self._scalars = yaml.SafeLoader("")
+        self._open: set[int] = set()
+
+    def build(self, node: yaml.Node, place: Place) -> Any:
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        if len(self.lines) > MAX_VALUES:
+            raise InputError(
+                f"the file holds more than {MAX_VALUES} values", file=self._file, remedy="use fewer aliases"
+            )
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, place)
+        if id(node) in self._open:
+            self.faults.append(Fault(place, "an alias inside what it stands for", remedy="write the value out"))
+            return None
+        if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            self.faults.append(Fault(place, "only plain values, lists and mappings", node.tag, "take the ! tag away"))
+            return None
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.SequenceNode):
+                return [self.build(child, (*place, index)) for index, child in enumerate(node.value)]
+            return dict(self._pairs(node, place))
+        finally:
+            self._open.discard(id(node))
+
+    def _pairs(self, node: yaml.MappingNode, place: Place) -> Iterator[tuple[str, Any]]:
+        first_lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            key = key_node.value
+            if key_node.tag != "tag:yaml.org,2002:str":
+                remedy = f"put it in quotes: '{key}'" if isinstance(key, str) else "a key is plain text"
+                shown = key if isinstance(key, str) else "a list or mapping"
+                self._fault_at(
+                    (*place, str(shown)), line, Fault((*place, str(shown)), "a key is not text", shown, remedy)
+                )
+            elif key in first_lines:
+                again = Fault(
+                    (*place, key), f"the key {key!r} is there twice", remedy=f"line {first_lines[key]} has it already"
+                )
+                self._fault_at(again.place, line, again)
+            else:
+                first_lines[key] = line
+                self.lines[(*place, key)] = line
+                yield key, self.build(value_node, (*place, key))
+
+    def _fault_at(self, place: Place, line: int, fault: Fault) -> None:
+        self.lines[place] = line
+        self.faults.append(fault)
+
+    def _scalar(self, node: yaml.ScalarNode, place: Place) -> Any:
+        try:
+            return self._scalars.construct_object(node, deep=True)
+        except (yaml.YAMLError, ValueError) as error:
+            reason = getattr(error, "problem", None) or str(error)
+            self.faults.append(Fault(place, str(reason), node.value, "write a plain value, or put it in quotes"))
+            return None
+
+
+def _fault(details: ErrorDetails, loaded: Loaded, model_class: type[BaseModel]) -> Fault:
+    place = _place_in_file(details, loaded.data)
+    kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    if kind == "missing" and isinstance(place[-1], int):
+        return Fault(place[:-1], "too few values", value, f"give at least {place[-1] + 1}")
+    if kind == "missing":
+        return Fault(place, "this key is missing", remedy=f"add {place[-1]}: …")
+    if kind == "extra_forbidden":
+        known = _known_keys(model_class.model_json_schema(), details["loc"][:-1])
+        return Fault(place, f"unknown key {place[-1]!r}", remedy=did_you_mean(str(place[-1]), known))
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _wrong_tag(place, value, context)
+    if kind == "literal_error":
+        known = [choice.strip("'") for choice in context["expected"].replace(" or ", ", ").split(", ")]
+        return Fault(place, "not one of the choices", value, did_you_mean(str(value), known))
+    if kind in _WRONG_SHAPE:
+        return Fault(place, *_WRONG_SHAPE[kind](value))
+    message, _, remedy = details["msg"].removeprefix("Value error, ").partition("; ")
+    message = message.replace("Input should be", "must be").replace(" after validation", "")
+    return Fault(place, message, None if isinstance(value, dict) else value, remedy)
+
+
+_WRONG_SHAPE: dict[str, Callable[[object], tuple[str, object, str]]] = {
+    "string_type": lambda value: ("this is not text", value, _as_text(value)),
+    "list_type": lambda value: ("this is not a list", value, "write [a, b], or one line for each, begun with a dash"),
+    "tuple_type": lambda value: ("this is not a list", value, "write [a, b]"),
+    "model_type": lambda value: ("this is not a mapping", value, "write lines of the form key: value under it"),
+    "dict_type": lambda value: ("this is not a mapping", value, "write lines of the form key: value under it"),
+    "int_type": lambda value: ("this is not a whole number", value, "write it like 3"),
+    "int_parsing": lambda value: ("this is not a whole number", value, "write it like 3"),
+    "int_from_float": lambda value: ("this is not a whole number", value, "write it like 3"),
+    "float_type": lambda value: ("this is not a number", value, "write it like 0.5"),
+    "float_parsing": lambda value: ("this is not a number", value, "write it like 0.5"),
+    "bool_type": lambda value: ("this is neither true nor false", value, "write true or false"),
+    "bool_parsing": lambda value: ("this is neither true nor false", value, "write true or false"),
+}
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "YAML reads yes, no, on and off as true and false; put the word in quotes"
+    if isinstance(value, int | float | date):
+        return f"put it in quotes: '{value}'"
+    return "write a text"
+
+
+def _wrong_tag(place: Place, value: object, context: Mapping[str, Any]) -> Fault:
+    key = context["discriminator"].strip("'")
+    if "tag" not in context:
+        if isinstance(value, dict):
+            return Fault(place, f"the key {key!r} is missing", remedy=f"add {key}: …")
+        return Fault(place, "this is not a mapping", value, f"write keys under it, first of all {key}: …")
+    known = [tag.strip("'") for tag in context["expected_tags"].split(", ")]
+    return Fault((*place, key), f"unknown {key}", context["tag"], did_you_mean(context["tag"], known))
+
+
+def _place_in_file(details: ErrorDetails, data: object) -> Place:
+    """Pydantic's location without what is not in the file (the tags of unions)."""
+    place: list[str | int] = []
+    location = details["loc"]
+    for index, part in enumerate(location):
+        if _holds(data, part):
+            data = data[part]  # type: ignore[index]
+        elif not (details["type"] == "missing" and index == len(location) - 1):
+            continue
+        place.append(part)
+    return tuple(place)
+
+
+def _holds(data: object, part: str | int) -> bool:
+    if isinstance(data, list):
+        return isinstance(part, int) and part < len(data)
+    return isinstance(data, dict) and part in data
+
+
+def _known_keys(schema: dict[str, Any], location: Place) -> list[str]:
+    """The keys a model allows at a location, by its JSON schema."""
+    nodes = _variants(schema, schema)
+    for part in location:
+        tagged = [found for node in nodes if (found := _by_tag(node, part, schema))]
+        nodes = [found for child in (tagged or _children(nodes, part)) for found in (_variants(child, schema))]
+    return sorted({key for node in nodes for key in node.get("properties", {})})
+
+
+def _children(nodes: list[dict[str, Any]], part: str | int) -> list[dict[str, Any]]:
+    found = []
+    for node in nodes:
+        if isinstance(part, int):
+            found.append(node.get("items"))
+        else:
+            found.append(node.get("properties", {}).get(part) or node.get("additionalProperties"))
+    return [child for child in found if isinstance(child, dict)]
+
+
+def _by_tag(node: dict[str, Any], part: str | int, schema: dict[str, Any]) -> dict[str, Any] | None:
+    reference = node.get("discriminator", {}).get("mapping", {}).get(part)
+    return _follow({"$ref": reference}, schema) if reference else None
+
+
+def _variants(node: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """A node itself and all that its references and unions stand for."""
+    node = _follow(node, schema)
+    inner = [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
+    return [node, *(found for child in inner for found in _variants(child, schema))]
+
+
+def _follow(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return node
