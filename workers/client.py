@@ -1,0 +1,108 @@
+"""The runner's side of the workers: start the launcher, give it a job, receive what happens, stop it.
+
+Imports no torch. What a worker does is `rank`'s affair, who supervises it is `launcher`'s.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from topologies import wire
+from topologies.errors import RingroadError
+from workers.job import Job, job_to_json
+
+Event = dict[str, Any]
+
+
+class WorkerFailed(RingroadError):
+    """A rank died or could not go on. Names the rank and DC and quotes the end of its log."""
+
+    exit_code = 4
+
+    def __init__(self, culprit: str, message: str, log: str = "") -> None:
+        quoted = _end_of(Path(log)) if log else ""
+        remedy = f"the end of its log {log}:\n{quoted}" if quoted else ""
+        super().__init__(f"{culprit}: {message}", remedy)
+        self.culprit, self.log = culprit, log
+
+
+def launch(socket_path: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the launcher, listening on `socket_path`. Returns at once: a client may connect right away and waits.
+
+    The launcher and its ranks end when this process does. The caller ends it (terminate) and removes the socket file.
+    """
+    with wire.listen(socket_path) as server, log.open("ab") as output:
+        descriptor = server.fileno()
+        arguments = [sys.executable, "-m", "workers", "--socket", str(socket_path), "--listen-fd", str(descriptor)]
+        return subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[descriptor]
+        )
+
+
+class WorkersClient:
+    """One connection to the launcher. `start` and `run` block in the calling thread; `stop` is for any thread.
+
+    Closing the connection stops the job.
+    """
+
+    def __init__(self, socket_path: Path) -> None:
+        self._path = socket_path
+        self._on_event: Callable[[Event], None] | None = None
+        self._client = wire.Client(socket_path, timeout_s=None, on_event=self._event)
+
+    def start(self, job: Job) -> dict[str, Any]:
+        """Fork one rank per DC, join them in a group, run the warm-up. Blocks until that is done.
+
+        Returns {"pids": [pid by rank], "ready_at": s, "warmup_s": [s per warm-up collective]}. WorkerFailed names the
+        rank that could not.
+        """
+        return self._ask("start", job=job_to_json(job))
+
+    def run(self, on_event: Callable[[Event], None], start_at: float | None = None) -> bool:
+        """Run the collectives of the job; `on_event` gets each record as it happens, in this thread.
+
+        `start_at` (CLOCK_MONOTONIC seconds) is when collective 0 starts; None: now. True when all are done, False when
+        `stop` ended the run. WorkerFailed names the rank that died or failed, within about a second.
+        """
+        self._on_event = on_event
+        try:
+            return not self._ask("run", start_at=start_at).get("stopped", False)
+        finally:
+            self._on_event = None
+
+    def stop(self) -> None:
+        """End the job's ranks at once; a `run` that blocks in another thread returns False. Idempotent."""
+        with wire.Client(self._path) as other:
+            other.ask("stop")
+
+    def close(self) -> None:
+        """Close the connection; the launcher stops what still runs and waits for the next client."""
+        self._client.close()
+
+    def __enter__(self) -> WorkersClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _event(self, event: Event) -> None:
+        if self._on_event:
+            self._on_event(event)
+
+    def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        reply = self._client.ask(op, **fields)
+        if "failed" in reply:
+            raise WorkerFailed(**reply["failed"])
+        return reply
+
+
+def _end_of(log: Path, lines: int = 15) -> str:
+    try:
+        text = log.read_text(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])

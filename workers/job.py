@@ -1,0 +1,168 @@
+"""What a run asks of the workers, as frozen values, and their JSON form between the runner and the launcher.
+
+Imports no torch: the runner builds jobs without paying for it. Knows nothing of how bytes move.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from topologies.errors import InputError
+
+ELEMENT_BYTES = 4
+"""Shards are made of 32-bit elements, so that every element can say which shard and which collective it belongs to."""
+
+Implementation = Literal["ring", "gloo"]
+Source = Literal["probe", "feed", "oracle"]
+
+
+def _check(good: bool, field: str, value: object, remedy: str) -> None:
+    if not good:
+        raise InputError("out of range", place=f"job: {field}", value=value, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Where one rank works. `netns_pid` is a process in its DC's network namespace; None: the launcher's own."""
+
+    dc: str
+    netns_pid: int | None = None
+
+
+@dataclass(frozen=True)
+class BackToBack:
+    """The next collective starts as soon as every rank has verified the one before."""
+
+    kind: Literal["back_to_back"] = "back_to_back"
+
+
+@dataclass(frozen=True)
+class Every:
+    """Collective i starts at start + i · `every_s`, or at once if that moment has passed."""
+
+    every_s: float
+    kind: Literal["every"] = "every"
+
+    def __post_init__(self) -> None:
+        _check(math.isfinite(self.every_s) and self.every_s > 0, "every_s", self.every_s, "give seconds above 0")
+
+
+Pacing = BackToBack | Every
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Size of one probe: `lead_bytes` empty the burst allowance of a link, `body_bytes` are what is timed."""
+
+    lead_bytes: int = 64 * 1024
+    body_bytes: int = 256 * 1024
+
+    def __post_init__(self) -> None:
+        for name in ("lead_bytes", "body_bytes"):
+            value = getattr(self, name)
+            _check(0 < value <= 64 * 2**20, name, value, "give between 1 B and 64 MiB")
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The ring agent: before every `every`-th collective (0: never) it measures, decides and all ranks agree.
+
+    `policy` is a name of `workers.policies` or `module:function`. `margin` is the predicted gain (0.1 = 10 %) that a
+    change must exceed.
+    """
+
+    every: int = 0
+    source: Source = "probe"
+    policy: str = "bottleneck"
+    margin: float = 0.1
+    probe: Probe = Probe()
+
+    def __post_init__(self) -> None:
+        _check(self.every >= 0, "agent.every", self.every, "give a number of collectives, or 0 for never")
+        _check(self.source in ("probe", "feed", "oracle"), "agent.source", self.source, "probe, feed or oracle")
+        _check(math.isfinite(self.margin) and self.margin >= 0, "agent.margin", self.margin, "give a gain such as 0.1")
+
+
+@dataclass(frozen=True)
+class Job:
+    """AllGathers of `size_bytes` per rank over `ranks`, in the order of the DCs that is listed.
+
+    `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
+    start of the run. `implementations` take turns (collective i uses the i-th, cyclically). `bandwidth_socket` is
+    where the runner answers for the sources `feed` and `oracle`. After `timeout_s` without progress gloo gives up.
+    `schedule` is a name of `workers.schedules` or `module:function`.
+    """
+
+    ranks: tuple[Rank, ...]
+    size_bytes: int
+    log_folder: str
+    collectives: int = 1
+    warmup: int = 1
+    interface: str = "eth0"
+    chunk_bytes: int = 256 * 1024
+    pacing: Pacing = BackToBack()
+    duration_s: float | None = None
+    agent: Agent = Agent()
+    initial_order: Literal["listed", "measured_once"] = "listed"
+    implementations: tuple[Implementation, ...] = ("ring",)
+    schedule: str = "ring"
+    bandwidth_socket: str | None = None
+    seed: int = 0
+    timeout_s: float = 120.0
+    verify: bool = True
+
+    def __post_init__(self) -> None:
+        _check(len(self.ranks) >= 2, "ranks", len(self.ranks), "a collective needs at least two ranks")
+        for name in ("size_bytes", "chunk_bytes"):
+            value = getattr(self, name)
+            good = value > 0 and value % ELEMENT_BYTES == 0
+            _check(good, name, value, f"give a multiple of {ELEMENT_BYTES} bytes, such as 8MiB")
+        _check(self.collectives > 0, "collectives", self.collectives, "give at least 1")
+        _check(self.warmup >= 0, "warmup", self.warmup, "give 0 or more")
+        _check(self.timeout_s > 0, "timeout_s", self.timeout_s, "give seconds above 0")
+        _check(self.duration_s is None or self.duration_s > 0, "duration_s", self.duration_s, "give seconds above 0")
+        known = bool(self.implementations) and set(self.implementations) <= {"ring", "gloo"}
+        _check(known, "implementations", self.implementations, "ring, gloo, or both in turn")
+        measures = self.agent.every > 0 or self.initial_order == "measured_once"
+        asks = measures and self.agent.source != "probe"
+        _check(not asks or self.bandwidth_socket is not None, "bandwidth_socket", None, "feed and oracle need one")
+        _check(Path(self.log_folder).is_absolute(), "log_folder", self.log_folder, "give an absolute path")
+
+    @property
+    def dcs(self) -> tuple[str, ...]:
+        """Names of the DCs by rank."""
+        return tuple(rank.dc for rank in self.ranks)
+
+    def log_path(self, rank: int) -> Path:
+        """Where the rank of that number logs."""
+        return Path(self.log_folder) / f"rank{rank}.log"
+
+
+def rank_name(job: Job, rank: int) -> str:
+    """`rank 2 (tokyo)`: how messages for people name a rank."""
+    return f"rank {rank} ({job.ranks[rank].dc})"
+
+
+def job_to_json(job: Job) -> dict[str, Any]:
+    """Plain JSON values; `job_from_json` gives an equal job."""
+    return asdict(job)
+
+
+def job_from_json(plain: dict[str, Any]) -> Job:
+    """The job that `job_to_json` wrote. InputError if a value is out of range or a field is unknown."""
+    unknown = set(plain) - {field.name for field in fields(Job)}
+    if unknown:
+        raise InputError("a job has no such field", value=sorted(unknown))
+    values = dict(plain)
+    values["ranks"] = tuple(Rank(**rank) for rank in plain["ranks"])
+    if "implementations" in plain:
+        values["implementations"] = tuple(plain["implementations"])
+    if "pacing" in plain:
+        values["pacing"] = Every(**plain["pacing"]) if plain["pacing"]["kind"] == "every" else BackToBack()
+    if "agent" in plain:
+        agent = dict(plain["agent"])
+        values["agent"] = Agent(**{**agent, "probe": Probe(**agent.get("probe", {}))})
+    return Job(**values)
