@@ -46,6 +46,16 @@ class Fault:
     value: object = None
     remedy: str = ""
 
+    def error(self, file: str = "") -> InputError:
+        """This fault alone as an error; `file` may end in `:line`."""
+        return InputError(self.message, file=file, place=show_place(self.place), value=self.value, remedy=self.remedy)
+
+
+def show_place(place: Place) -> str:
+    """`links[3].rate`: for people; list positions count from 0, as everywhere in YAML tools."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".")
+
 
 def did_you_mean(wrong: str, known: list[str]) -> str:
     """A remedy for a name that does not exist: the nearest known name, or all of them when they are few."""

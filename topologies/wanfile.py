@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field
 
-from topologies.errors import Fault, InputError, did_you_mean
+from topologies.errors import Fault, InputError, Place, did_you_mean
 from topologies.fields import Duration, Name, Probability, Rate, Strict
 from topologies.model import EdgeProperties, Link, Site, Wan, wan_faults
 from topologies.yamlfile import Loaded, load, parse, validate
@@ -56,7 +57,7 @@ class LinkEntry(PropertiesEntry):
     reverse: PropertiesEntry = PropertiesEntry()
 
 
-class WanFile(Strict):
+class WanSpec(Strict):
     """A WAN file. `defaults` holds for every link that does not say otherwise."""
 
     name: Name
@@ -95,7 +96,7 @@ def write_wan(wan: Wan) -> str:
 
 def wan_schema() -> dict[str, Any]:
     """JSON schema of the file format, for editors."""
-    return WanFile.model_json_schema()
+    return WanSpec.model_json_schema()
 
 
 def builtin_files() -> dict[str, Path]:
@@ -103,27 +104,38 @@ def builtin_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(BUILTIN_FOLDER.glob("*.yaml"))}
 
 
+def spec_faults(spec: WanSpec, place: Place = ()) -> list[Fault]:
+    """What keeps a spec from being a WAN; `place` is where it stands in its file."""
+    faults = list(_link_faults(spec)) or list(wan_faults(*_parts(spec)))
+    return [replace(fault, place=(*place, *fault.place)) for fault in faults]
+
+
+def spec_to_wan(spec: WanSpec) -> Wan:
+    """The WAN of a spec that has no faults."""
+    return Wan(spec.name, *_parts(spec), spec.description)
+
+
 def _to_wan(loaded: Loaded) -> Wan:
-    entry = validate(WanFile, loaded)
-    faults = list(_link_faults(entry))
+    spec = validate(WanSpec, loaded)
+    faults = spec_faults(spec)
     if faults:
         raise loaded.error(faults)
-    sites = tuple(Site(site.name, site.kind, *(site.at or (None, None))) for site in entry.sites)
-    links = tuple(_link(link, entry.defaults) for link in entry.links)
-    faults = list(wan_faults(sites, links))
-    if faults:
-        raise loaded.error(faults)
-    return Wan(entry.name, sites, links, entry.description)
+    return spec_to_wan(spec)
 
 
-def _link_faults(entry: WanFile) -> Iterator[Fault]:
+def _parts(spec: WanSpec) -> tuple[tuple[Site, ...], tuple[Link, ...]]:
+    sites = tuple(Site(site.name, site.kind, *(site.at or (None, None))) for site in spec.sites)
+    return sites, tuple(_link(link, spec.defaults) for link in spec.links)
+
+
+def _link_faults(spec: WanSpec) -> Iterator[Fault]:
     """What would keep a link from being made."""
-    for index, link in enumerate(entry.links):
+    for index, link in enumerate(spec.links):
         a, b = link.between
         if a == b:
             remedy = "name two sites, or delete the link"
             yield Fault(("links", index, "between"), "a link joins two different sites", a, remedy)
-        if link.rate is None and entry.defaults.rate is None:
+        if link.rate is None and spec.defaults.rate is None:
             remedy = "add rate: 100mbit here, or under defaults:"
             yield Fault(("links", index), f"the link {a}-{b} has no rate", remedy=remedy)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,15 +44,15 @@ class Loaded:
         """One InputError that lists every fault, in the order of the lines."""
         ordered = sorted(faults, key=lambda fault: self.line(fault.place))
         if len(ordered) == 1:
-            return _input_error(self, ordered[0])
-        listed = "".join(f"\n{_input_error(self, fault)}" for fault in ordered)
+            return ordered[0].error(f"{self.file}:{self.line(ordered[0].place)}")
+        listed = "".join(f"\n{fault.error(f'{self.file}:{self.line(fault.place)}')}" for fault in ordered)
         return InputError(f"{len(ordered)} faults{listed}", file=self.file)
 
 
 def load(path: Path | str) -> Loaded:
     """Read a YAML file whose top level is a mapping. InputError names the file, the line, what is there, the remedy."""
     path = Path(path)
-    return parse(_read(path), str(path))
+    return parse(read_text(path), str(path))
 
 
 def parse(text: str, file: str) -> Loaded:
@@ -81,26 +82,11 @@ def validate(model_class: type[Model], loaded: Loaded, context: dict[str, Any] |
         return model_class.model_validate(loaded.data, context=context)
     except ValidationError as error:
         faults = [_fault(details, loaded, model_class) for details in error.errors(include_url=False)]
-    raise loaded.error(faults)
+    raise loaded.error(_without_echoes(faults))
 
 
-def show_place(place: Place) -> str:
-    """`links[3].rate`: for people; list positions count from 0, as everywhere in YAML tools."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
-    return text.removeprefix(".")
-
-
-def _input_error(loaded: Loaded, fault: Fault) -> InputError:
-    return InputError(
-        fault.message,
-        file=f"{loaded.file}:{loaded.line(fault.place)}",
-        place=show_place(fault.place),
-        value=fault.value,
-        remedy=fault.remedy,
-    )
-
-
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a file. InputError says why not, and what to do."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
@@ -247,6 +233,21 @@ _WRONG_SHAPE: dict[str, Callable[[object], tuple[str, object, str]]] = {
     "bool_type": lambda value: ("this is neither true nor false", value, "write true or false"),
     "bool_parsing": lambda value: ("this is neither true nor false", value, "write true or false"),
 }
+
+
+def _without_echoes(faults: list[Fault]) -> list[Fault]:
+    """Where a value may be of several kinds, each kind complains: keep what lies deepest, and one fault a place."""
+    kept: dict[Place, Fault] = {}
+    for fault in faults:
+        deeper = any(len(other.place) > len(fault.place) == _common(other, fault) for other in faults)
+        if not deeper or fault.value is None:
+            kept.setdefault(fault.place, fault)
+    return list(kept.values())
+
+
+def _common(one: Fault, two: Fault) -> int:
+    """How many parts two places begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.place, two.place, strict=False)))
 
 
 def _as_text(value: object) -> str:
