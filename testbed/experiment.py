@@ -1,0 +1,304 @@
+"""An experiment: everything a run needs, resolved from its file and checked whole before anything starts.
+
+Knows files, WANs, traces and faults; starts nothing and looks at no clock. The same file and seed give the same plan.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from testbed.dynamics.faults import FaultSpec, fault_faults
+from testbed.dynamics.timeline import Instant, timeline
+from testbed.dynamics.tracefile import read_rows
+from testbed.dynamics.traces import FileSpec, Row, TraceSpec, generate, random_stream, trace_faults
+from testbed.estimate import expected_collective_s
+from testbed.experimentfile import Every, ExperimentSpec
+from testbed.fidelity import Tolerance
+from topologies import yamlfile
+from topologies.codec import wan_to_json
+from topologies.errors import Fault, InputError, did_you_mean
+from topologies.model import Wan
+from topologies.units import format_duration, format_size
+from topologies.wanfile import builtin_files, load_wan, spec_faults, spec_to_wan
+from topologies.yamlfile import Loaded
+from workers.job import ELEMENT_BYTES
+from workers.policies import POLICIES
+
+MAX_ARM_S = 24 * 3600.0
+"""No arm takes longer than a day: beyond it a wrong unit is more likely than patience."""
+
+MEMORY_SHARE = 0.8
+"""Of the machine's memory, what the shards of all ranks may take."""
+
+ESTIMATED_OVER_S = 600.0
+"""The length of trace that the time of a collective is estimated from."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Which loops act: the WAN controller's policy, and the ring agent every `reorder_every` collectives (0: never)."""
+
+    name: str
+    wan_policy: Literal["shortest", "widest"]
+    reorder_every: int
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The ring agent: where its bandwidths come from, its policy, the gain it moves for (0.1 = 10 %)."""
+
+    source: Literal["probe", "feed", "oracle"]
+    policy: str
+    margin: float
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The WAN controller: its OpenFlow stack, tunnels per pair, the gain it moves for, period, the feed's delay."""
+
+    stack: Literal["ryu", "os_ken"]
+    tunnels: int
+    margin: float
+    period_s: float
+    feed_delay_s: float
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """After how many seconds something counts as hanging."""
+
+    start_s: float
+    collective_s: float
+    arm_s: float
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """One block: all arms under one seed, in the order in which they run. Blocks count from 1."""
+
+    block: int
+    seed: int
+    arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment. Times in seconds, sizes in bytes; `every_s` is None where collectives follow at once.
+
+    `size_bytes` is what one rank contributes. `expected_arm_s` is how long the collectives of one arm take: exact where
+    they are paced, else estimated for the static arm. `rows` are those of a trace of kind `file`, `text` the file.
+    """
+
+    name: str
+    description: str
+    wan: Wan
+    trace: TraceSpec
+    rows: tuple[Row, ...]
+    faults: tuple[FaultSpec, ...]
+    arms: tuple[Arm, ...]
+    blocks: int
+    seed: int
+    size_bytes: int
+    collectives: int
+    warmup: int
+    every_s: float | None
+    initial_order: Literal["listed", "measured_once"]
+    agent: Agent
+    controller: Controller
+    congestion_control: str
+    tolerance: Tolerance
+    timeouts: Timeouts
+    expected_arm_s: float
+    text: str
+
+    def timeline(self, seed: int) -> tuple[Instant, ...]:
+        """What happens to the network in every arm of the block with this seed, from second 0 of the arm on.
+
+        Covers the longest that an arm may take; a trace file that is over by then keeps its last rates.
+        """
+        trace = self.trace
+        if isinstance(trace, FileSpec) and not trace.repeat:
+            trace = trace.model_copy(update={"hold": True})
+        return timeline(self.wan, generate(trace, self.wan, seed, self.timeouts.arm_s, self.rows), self.faults)
+
+    def overridden(self, blocks: int | None = None, arms: Sequence[str] | None = None) -> Experiment:
+        """The same experiment with fewer or more blocks, or some of its arms. InputError for an arm it lacks."""
+        chosen = self.arms
+        if arms is not None:
+            by_name = {arm.name: arm for arm in self.arms}
+            for name in arms:
+                if name not in by_name:
+                    remedy = f"choose among {', '.join(by_name)}"
+                    raise InputError("this experiment has no such arm", place="--arms", value=name, remedy=remedy)
+            chosen = tuple(by_name[name] for name in dict.fromkeys(arms))
+        if blocks is not None and blocks < 1:
+            raise InputError("there is at least one block", place="--blocks", value=blocks, remedy="give 1 or more")
+        return replace(self, arms=chosen, blocks=self.blocks if blocks is None else blocks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every resolved value, for `manifest.json`."""
+        resolved = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("rows", "text")}
+        resolved |= {
+            "wan": wan_to_json(self.wan),
+            "dcs": list(self.wan.dcs),
+            "trace": self.trace.model_dump(mode="json"),
+            "faults": [fault.model_dump(mode="json", by_alias=True) for fault in self.faults],
+            "arms": {arm.name: asdict(arm) for arm in self.arms},
+        }
+        for name in ("agent", "controller", "tolerance", "timeouts"):
+            resolved[name] = asdict(resolved[name])
+        return resolved
+
+    def labels(self) -> list[str]:
+        """What a reader of any result has to know about how it came about."""
+        pacing = "collectives back to back" if self.every_s is None else f"a collective every {self.every_s:g} s"
+        return [
+            f"capacity: feed, delay {self.controller.feed_delay_s:g} s",
+            f"ring agent: every {max(arm.reorder_every for arm in self.arms)} collectives, "
+            f"bandwidths by {self.agent.source}, policy {self.agent.policy}",
+            f"ring order at the start: {self.initial_order.replace('_', ' ')}",
+            f"WAN controller: period {self.controller.period_s:g} s, {self.controller.tunnels} tunnels a pair",
+            f"pacing: {pacing}",
+            f"TCP: {self.congestion_control}",
+        ]
+
+
+def load_experiment(path: Path, memory_bytes: int | None = None) -> Experiment:
+    """The experiment in a file. InputError lists everything that is wrong: in it, in its WAN, or between the two.
+
+    `memory_bytes` is what the machine has, unless given.
+    """
+    text = yamlfile.read_text(path)
+    return read_experiment(text, path, memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
+    """As `load_experiment`, from text. Paths in it are relative to the folder of `file`."""
+    loaded = yamlfile.parse(text, str(file))
+    spec = yamlfile.validate(ExperimentSpec, loaded)
+    wan = _wan(spec, loaded, file.parent)
+    faults = [*_spec_faults(spec, wan, memory_bytes), *trace_faults(spec.trace, wan), *fault_faults(spec.faults, wan)]
+    if faults:
+        raise loaded.error(faults)
+    rows = read_rows(file.parent / spec.trace.path, wan) if isinstance(spec.trace, FileSpec) else ()
+    every_s = spec.pacing.every if isinstance(spec.pacing, Every) else None
+    expected_arm_s = _expected_arm_s(spec, wan, rows, every_s)
+    generate(spec.trace, wan, spec.seed, expected_arm_s, rows)  # Refuses a trace that ends before the run.
+    arm_s = spec.timeouts.arm or 60.0 + 4 * expected_arm_s
+    faults = list(_length_faults(spec, wan, expected_arm_s, arm_s))
+    if faults:
+        raise loaded.error(faults)
+    return Experiment(
+        name=spec.name,
+        description=spec.description,
+        wan=wan,
+        trace=spec.trace,
+        rows=rows,
+        faults=tuple(spec.faults),
+        arms=tuple(_arm(name, spec.reorder_every) for name in spec.arms),
+        blocks=spec.blocks,
+        seed=spec.seed,
+        size_bytes=spec.payload,
+        collectives=spec.collectives,
+        warmup=spec.warmup,
+        every_s=every_s,
+        initial_order=spec.initial_order,
+        agent=Agent(spec.agent.source, spec.agent.policy, spec.agent.margin),
+        controller=Controller(
+            stack=spec.controller.stack,
+            tunnels=spec.controller.tunnels,
+            margin=spec.controller.margin,
+            period_s=spec.t_wan,
+            feed_delay_s=spec.feed.delay,
+        ),
+        congestion_control=spec.congestion_control,
+        tolerance=Tolerance(**spec.tolerance.model_dump()),
+        timeouts=Timeouts(spec.timeouts.start, spec.timeouts.collective, arm_s),
+        expected_arm_s=expected_arm_s,
+        text=text,
+    )
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of the experiment file, for editors."""
+    return ExperimentSpec.model_json_schema(by_alias=True)
+
+
+def blocks_plan(experiment: Experiment) -> list[BlockPlan]:
+    """Every block's seed and order of arms: the same for the same seed, whatever the count of blocks."""
+    return [_block_plan(experiment, block) for block in range(1, experiment.blocks + 1)]
+
+
+def _block_plan(experiment: Experiment, block: int) -> BlockPlan:
+    stream = random_stream(experiment.seed, f"block {block}")
+    seed = stream.getrandbits(32)
+    return BlockPlan(block, seed, tuple(stream.sample(experiment.arms, len(experiment.arms))))
+
+
+def _arm(name: str, reorder_every: int) -> Arm:
+    policy: Literal["shortest", "widest"] = "widest" if name in ("wan", "joint") else "shortest"
+    return Arm(name, policy, reorder_every if name in ("ccl", "joint") else 0)
+
+
+def _wan(spec: ExperimentSpec, loaded: Loaded, folder: Path) -> Wan:
+    if not isinstance(spec.wan, str):
+        faults = spec_faults(spec.wan, ("wan",))
+        if faults:
+            raise loaded.error(faults)
+        return spec_to_wan(spec.wan)
+    is_name = spec.wan in builtin_files() or not Path(spec.wan).suffix
+    try:
+        return load_wan(spec.wan if is_name else folder / spec.wan)
+    except InputError as error:
+        raise loaded.error([Fault(("wan",), error.message, spec.wan, error.remedy)]) from error
+
+
+def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[Fault]:
+    """What is wrong between the values of the file, before a trace is generated."""
+    for index, name in enumerate(spec.arms):
+        if name in spec.arms[:index]:
+            yield Fault(("arms", index), "this arm is there twice", name, "delete one of them")
+    reorders = any(_arm(name, spec.reorder_every).reorder_every for name in spec.arms)
+    if reorders and spec.reorder_every >= spec.collectives:
+        remedy = f"give less than the {spec.collectives} collectives of an arm"
+        yield Fault(("reorder_every",), "the ring agent would never act", spec.reorder_every, remedy)
+    if spec.payload % ELEMENT_BYTES:
+        remedy = "give a multiple of 4 bytes, as 8MiB"
+        yield Fault(("payload",), "a payload is made of whole 32-bit elements", spec.payload, remedy)
+    ranks = len(wan.dcs)
+    needed = ranks * (ranks + 1) * spec.payload
+    if needed > MEMORY_SHARE * memory_bytes:
+        remedy = f"give at most {format_size(int(MEMORY_SHARE * memory_bytes / (ranks * (ranks + 1))))}"
+        message = (
+            f"{ranks} ranks that each hold {ranks} shards and their own need {format_size(needed)} of this machine's "
+            f"{format_size(memory_bytes)}"
+        )
+        yield Fault(("payload",), message, spec.payload, remedy)
+    if spec.agent.policy not in POLICIES and ":" not in spec.agent.policy:
+        remedy = f"{did_you_mean(spec.agent.policy, list(POLICIES))} or give your own as module:function"
+        yield Fault(("agent", "policy"), "no such ring policy", spec.agent.policy, remedy)
+    if not 0.01 <= spec.t_wan <= 86400:
+        yield Fault(("t_wan",), "the WAN controller's period is out of range", spec.t_wan, "give 10ms to 24h")
+
+
+def _length_faults(spec: ExperimentSpec, wan: Wan, expected_arm_s: float, arm_s: float) -> Iterator[Fault]:
+    """What is wrong once it is known how long an arm takes."""
+    if expected_arm_s > MAX_ARM_S:
+        message = f"one arm would take about {format_duration(expected_arm_s)}, and a day is the most"
+        yield Fault(("collectives",), message, spec.collectives, "give fewer, a smaller payload, or higher rates")
+    if expected_arm_s > arm_s:
+        message = f"one arm takes about {format_duration(expected_arm_s)}, longer than this timeout"
+        yield Fault(("timeouts", "arm"), message, spec.timeouts.arm, "give a longer one, or leave it out")
+    yield from fault_faults(spec.faults, wan, expected_arm_s)
+
+
+def _expected_arm_s(spec: ExperimentSpec, wan: Wan, rows: Sequence[Row], every_s: float | None) -> float:
+    if every_s is not None:
+        return spec.collectives * every_s
+    held = spec.trace.model_copy(update={"hold": True}) if isinstance(spec.trace, FileSpec) else spec.trace
+    changes = generate(held, wan, spec.seed, ESTIMATED_OVER_S, rows)
+    return spec.collectives * expected_collective_s(wan, changes, spec.payload, ESTIMATED_OVER_S)
