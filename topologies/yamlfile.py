@@ -224,6 +224,11 @@ _WRONG_SHAPE: dict[str, Callable[[object], tuple[str, object, str]]] = {
     "list_type": lambda value: ("this is not a list", value, "write [a, b], or one line for each, begun with a dash"),
     "tuple_type": lambda value: ("this is not a list", value, "write [a, b]"),
     "model_type": lambda value: ("this is not a mapping", value, "write lines of the form key: value under it"),
+    "model_attributes_type": lambda value: (
+        "this is not a mapping",
+        value,
+        "write lines of the form key: value under it",
+    ),
     "dict_type": lambda value: ("this is not a mapping", value, "write lines of the form key: value under it"),
     "int_type": lambda value: ("this is not a whole number", value, "write it like 3"),
     "int_parsing": lambda value: ("this is not a whole number", value, "write it like 3"),
@@ -292,7 +297,9 @@ def _known_keys(schema: dict[str, Any], location: Place) -> list[str]:
     nodes = _variants(schema, schema)
     for part in location:
         tagged = [found for node in nodes if (found := _by_tag(node, part, schema))]
-        nodes = [found for child in (tagged or _children(nodes, part)) for found in (_variants(child, schema))]
+        inside = tagged or _children(nodes, part)
+        # A part without children is the name that pydantic gives to one kind of a union: not in the file.
+        nodes = [found for child in inside for found in _variants(child, schema)] or nodes
     return sorted({key for node in nodes for key in node.get("properties", {})})
 
 
