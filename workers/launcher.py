@@ -1,0 +1,149 @@
+"""The launcher: has imported torch once and forks a rank per DC from that, so that a job starts in moments.
+
+One thread, one selector: clients on a Unix socket, and of every rank its socket and its pidfd. It ends with the process
+that started it, and its ranks end with it. It moves no tensors and decides nothing about rings.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from topologies import wire
+from topologies.errors import RingroadError
+from workers.crew import Crew, RankMain
+from workers.job import job_from_json
+from workers.lines import Lines
+
+Message = dict[str, Any]
+
+
+class Launcher:
+    """Serves `start`, `run` and `stop` on `server`; one job at a time. `folder` is for the rendezvous of the ranks."""
+
+    def __init__(self, server: socket.socket, folder: Path, rank_main: RankMain) -> None:
+        self._server, self._folder, self._rank_main = server, folder, rank_main
+        self._selector = selectors.DefaultSelector()
+        self._clients: dict[socket.socket, Lines] = {}
+        self._crew: Crew | None = None
+        self._owner: socket.socket | None = None
+        self._owner_waits = False
+        self._leaving = False
+
+    def serve(self, parent: int) -> None:
+        """Until SIGTERM or the end of process `parent`. No rank is left when it returns."""
+        woken, wakes = socket.socketpair()
+        wakes.setblocking(False)
+        signal.set_wakeup_fd(wakes.fileno())
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        parent_end = os.pidfd_open(parent)
+        self._selector.register(woken, selectors.EVENT_READ, self._leave)
+        self._selector.register(parent_end, selectors.EVENT_READ, self._leave)
+        self._selector.register(self._server, selectors.EVENT_READ, self._accept)
+        try:
+            while not self._leaving and os.getppid() == parent:
+                self._serve_once()
+        finally:
+            self._end_job()
+
+    def _serve_once(self) -> None:
+        blame_at = self._crew.blame_at if self._crew else None
+        wait_s = None if blame_at is None else max(0.0, blame_at - time.monotonic())
+        for key, _ in self._selector.select(wait_s):
+            if self._selector.get_map().get(key.fd) is key:  # an earlier event of this batch may have closed it
+                key.data()
+        crew = self._crew
+        if crew and crew.blame_at is not None and crew.blame_at <= time.monotonic():
+            crew.settle_blame()
+
+    def _leave(self) -> None:
+        self._leaving = True
+
+    def _accept(self) -> None:
+        connection, _ = self._server.accept()
+        self._clients[connection] = Lines(connection)
+        self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, connection))
+
+    def _hear(self, client: socket.socket) -> None:
+        try:
+            requests, closed = self._clients[client].read()
+        except wire.WireError:
+            requests, closed = [], True
+        for request in requests:
+            self._serve_request(client, request)
+        if closed:
+            self._drop(client)
+
+    def _drop(self, client: socket.socket) -> None:
+        """A client that leaves takes its job along."""
+        if client is self._owner:
+            self._owner_waits = False
+            self._end_job()
+        self._selector.unregister(client)
+        del self._clients[client]
+        client.close()
+
+    def _serve_request(self, client: socket.socket, request: Message) -> None:
+        handlers = {"start": self._start, "run": self._run, "stop": self._stop}
+        handler = handlers.get(str(request.get("op")))
+        if handler is None:
+            self._send(client, {"error": f"ask for one of {', '.join(handlers)}"})
+            return
+        try:
+            handler(client, request)
+        except (RingroadError, OSError, KeyError, TypeError) as error:
+            self._owner_waits = False
+            self._end_job()
+            self._send(client, {"error": f"cannot {request['op']}: {error}"})
+
+    def _start(self, client: socket.socket, request: Message) -> None:
+        if self._crew is not None:
+            raise RingroadError("a job is there already", "stop it first")
+        job = job_from_json(request["job"])
+        self._owner, self._owner_waits = client, True
+        self._crew = Crew(
+            job, self._rank_main, self._selector, self._folder, answer=self._answer, emit=partial(self._send, client)
+        )
+        self._crew.start([self._server, *self._clients])
+
+    def _run(self, client: socket.socket, request: Message) -> None:
+        if self._crew is None or client is not self._owner or self._owner_waits:
+            self._send(client, {"error": "no job of yours is ready to run"})
+            return
+        self._owner_waits = True
+        self._crew.run(request.get("start_at"))
+
+    def _stop(self, client: socket.socket, _: Message) -> None:
+        self._end_job()
+        self._send(client, {"ok": True})
+
+    def _answer(self, reply: Message) -> None:
+        """To what the owner asked last; a job that is over makes room."""
+        owner, self._owner_waits = self._owner, False
+        if "ready_at" not in reply:
+            self._end_job()
+        if owner is not None:
+            self._send(owner, reply)
+
+    def _end_job(self) -> None:
+        crew, owner = self._crew, self._owner
+        self._crew = self._owner = None
+        if crew is not None:
+            crew.end()
+        if self._owner_waits and owner is not None:
+            self._owner_waits = False
+            self._send(owner, {"stopped": True})
+
+    def _send(self, client: socket.socket, message: Message) -> None:
+        """A client that is gone is no trouble here: its end arrives as an event of its own."""
+        try:
+            wire.send(client, message)
+        except wire.WireError:
+            return
