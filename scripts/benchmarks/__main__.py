@@ -1,0 +1,71 @@
+"""Command line of the benchmarks: progress on stderr, the result on stdout, whether all was reached as exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from benchmarks import foundation, machine
+from benchmarks.figure import Figure, table
+
+Benchmark = Callable[[Callable[[str], None]], Iterable[Figure]]
+"""Takes a function that tells people what is being done; yields its figures as they are measured."""
+
+BENCHMARKS: dict[str, Benchmark] = {"foundation": foundation.measure}
+
+NOT_REACHED = 1
+
+
+def _say(message: str) -> None:
+    print(f"bench: {message}", file=sys.stderr, flush=True)
+
+
+def run(names: Sequence[str], benchmarks: dict[str, Benchmark] = BENCHMARKS) -> list[Figure]:
+    """All figures of the benchmarks named, in order."""
+    figures = []
+    for name in names:
+        for each in benchmarks[name](_say):
+            _say(f"{'reached' if each.reached else 'NOT REACHED'}: {each.name}: {each.as_json()['value']} {each.unit}")
+            figures.append(each)
+    return figures
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measures the project's figures on this machine and holds them against what they have to reach. "
+        "Exit code 0: all reached; 1: some not; 2: wrong arguments. Run it on an otherwise idle machine.",
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="benchmarks to run (default: all)")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON on stdout")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for; the exit code."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.list:
+        for name, benchmark in BENCHMARKS.items():
+            print(f"{name}  {(benchmark.__doc__ or '').splitlines()[0]}")
+        return 0
+    unknown = [name for name in asked.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
+    label = machine.describe()
+    figures = run(asked.names or list(BENCHMARKS))
+    if asked.json:
+        print(json.dumps({"machine": label, "figures": [each.as_json() for each in figures]}, ensure_ascii=False))
+    else:
+        print(table(figures))
+    return 0 if all(each.reached for each in figures) else NOT_REACHED
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,101 @@
+"""One measured figure and what it has to reach. Pure: knows values and limits, not how they are measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The closed range that a figure has to lie in; an end that is None is open."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies in the range; never for a value that is not a number."""
+        low = -math.inf if self.at_least is None else self.at_least
+        high = math.inf if self.at_most is None else self.at_most
+        return low <= value <= high
+
+    def __str__(self) -> str:
+        if self.at_least is None:
+            return f"≤ {self.at_most:g}"
+        if self.at_most is None:
+            return f"≥ {self.at_least:g}"
+        return f"{self.at_least:g}" if self.at_least == self.at_most else f"{self.at_least:g} – {self.at_most:g}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`values` are all that has to lie within reach, in `unit`; `shown` is the one to report, or None if it failed.
+
+    `against` says what the value is compared with, so that it means something on another machine.
+    """
+
+    name: str
+    unit: str
+    against: str
+    reach: Reach
+    values: tuple[float, ...]
+    shown: float | None
+
+    @property
+    def reached(self) -> bool:
+        """All values lie within reach, and there is at least one."""
+        return bool(self.values) and all(self.reach.holds(value) for value in self.values)
+
+    def as_json(self) -> dict[str, Any]:
+        """With five significant digits, which is more than any of these measurements repeats to."""
+        return {
+            "name": self.name,
+            "value": None if self.shown is None else float(f"{self.shown:.5g}"),
+            "unit": self.unit,
+            "against": self.against,
+            "reach": str(self.reach),
+            "reached": self.reached,
+        }
+
+
+def figure(name: str, value: float, unit: str, against: str, reach: Reach) -> Figure:
+    """A figure of one value."""
+    return Figure(name, unit, against, reach, (value,), value)
+
+
+def worst_of(name: str, values: Iterable[float], unit: str, against: str, reach: Reach) -> Figure:
+    """A figure that every one of `values` has to reach; reports the one that is furthest out, or nearest to an end."""
+    measured = tuple(values)
+
+    def _room(value: float) -> float:
+        rooms = [value - reach.at_least] if reach.at_least is not None else []
+        rooms += [reach.at_most - value] if reach.at_most is not None else []
+        return min(rooms)
+
+    return Figure(name, unit, against, reach, measured, min(measured, key=_room) if measured else None)
+
+
+def failed(name: str, unit: str, against: str, reach: Reach) -> Figure:
+    """A figure that could not be measured: no value, not reached."""
+    return Figure(name, unit, against, reach, (), None)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` (0 < share ≤ 1) of the values do not exceed: the nearest-rank method."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """For people: one line per figure, columns aligned."""
+    rows = [("figure", "value", "reach", "reached", "against")]
+    for each in figures:
+        plain = each.as_json()
+        value = "failed" if plain["value"] is None else f"{plain['value']:g} {each.unit}".rstrip()
+        rows.append((each.name, value, plain["reach"], "yes" if each.reached else "NO", each.against))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
+    )
