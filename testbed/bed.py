@@ -1,0 +1,323 @@
+"""The emulated WAN as a context manager: the one owner of the network, and the interface that people script against.
+
+    with Testbed(wan) as bed:
+        bed.shape("tokyo-oregon", rate_bps=30e6)
+        bed.dc("tokyo").popen(["iperf3", "-s"])
+
+It knows nothing of experiments, arms or workers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mininet.net import Mininet
+from pyroute2 import IPRoute
+
+from controller.client import ControllerClient, wait_listening
+from controller.settings import ControllerConfig, ControllerSettings, HostPort, Wiring, save_config
+from testbed.emulation import interfaces, openvswitch, state
+from testbed.emulation.capabilities import Capabilities, detect
+from testbed.emulation.clean import clean
+from testbed.emulation.dc import Dc
+from testbed.emulation.interfaces import TcpSettings
+from testbed.emulation.network import Network
+from testbed.emulation.plan import HOST_PORT, NetworkPlan, new_run_id
+from testbed.emulation.processes import Ledger, Process, ProcessDied, start_ticks
+from testbed.emulation.shaper import QueueStatus, Shaper
+from testbed.emulation.signals import deferred_signals
+from testbed.feed import Feed, FeedSettings
+from topologies import Edge, EdgeProperties, Link, RingroadError, Wan
+
+LinkRef = str | Edge | Link
+CONTROLLER_READY_S = 30.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """One directed edge now. `properties` are the kernel's; counters count since the testbed came up.
+
+    `queue_drops` is congestion at the shaped queue; `other_drops` are packets that were lost where no link is emulated,
+    at either end of it: a sign that this machine was too slow.
+    """
+
+    edge: Edge
+    link: str
+    properties: EdgeProperties
+    up: bool
+    blackholed: bool
+    sent_bytes: int
+    backlog_bytes: int
+    queue_drops: int
+    other_drops: int
+
+
+class Testbed:
+    """A WAN in this machine's kernel for as long as the context lasts. Methods may be called from several threads.
+
+    Up, it holds the machine's lock; a second one is refused with the name of the first. Whatever happens, at the end
+    nothing of it is left. `controller=None` leaves the switches without rules.
+    """
+
+    __test__ = False
+
+    def __init__(
+        self,
+        wan: Wan,
+        *,
+        controller: ControllerSettings | None = ControllerSettings(),  # noqa: B008 (frozen)
+        log_folder: Path | None = None,
+        feed: FeedSettings = FeedSettings(),  # noqa: B008 (frozen)
+        tcp: TcpSettings = TcpSettings(),  # noqa: B008 (frozen)
+    ) -> None:
+        self.wan = wan
+        self.run_id = new_run_id(state.owners())
+        self.state = state.STATE_ROOT / self.run_id
+        self.plan = NetworkPlan(self.run_id, wan)
+        self.log_folder = log_folder or self.state / "logs"
+        self.notes: list[str] = []
+        self.capabilities: Capabilities
+        self.controller: ControllerClient | None = None
+        self._controller_settings = controller
+        self._feed_settings = feed
+        self._tcp = tcp
+        self._lock = threading.RLock()
+        self._machine = state.MachineLock()
+        self._wanted = dict(wan.edges)
+        self._blackholed: set[Edge] = set()
+        self._undo: list[Callable[[], None]] = []
+        self._supervised: list[Process] = []
+        self._feed: Feed | None = None
+
+    def __enter__(self) -> Testbed:
+        atexit.register(self._take_down)
+        try:
+            self._come_up()
+        except BaseException:
+            self._take_down()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._take_down()
+
+    @property
+    def net(self) -> Mininet:
+        """Mininet's own objects for this network, for whoever knows Mininet."""
+        return self._network.net
+
+    def site(self, name: str) -> Dc:
+        """The host of any site, a transit point's too. InputError if there is no such site."""
+        return self._dcs[self.wan.site(name).name]
+
+    def dc(self, name: str) -> Dc:
+        """The host of a DC, by name. InputError if there is no such site."""
+        return self.site(name)
+
+    def processes(self) -> list[Process]:
+        """What the run depends on: ovs-vswitchd, and the controller if there is one. For a `Watch`."""
+        return list(self._supervised)
+
+    def start(self, name: str, args: list[str], log: Path | None = None, **options: object) -> Process:
+        """Start a program beside the DCs, on the host's network; it ends with the testbed at the latest."""
+        return self._ledger.start(name, args, log or self.log_folder / f"{name}.log", **options)[0]
+
+    def shape(
+        self,
+        link: LinkRef,
+        *,
+        rate_bps: float | None = None,
+        delay_s: float | None = None,
+        jitter_s: float | None = None,
+        loss: float | None = None,
+        direction: Edge | None = None,
+    ) -> None:
+        """Change what a link does to packets, in place; None keeps. Both directions unless `direction` names one.
+
+        Returns once the kernel holds it; the controller hears of rates through the feed.
+        """
+        given = {"rate_bps": rate_bps, "delay_s": delay_s, "jitter_s": jitter_s, "loss": loss}
+        changed = {name: value for name, value in given.items() if value is not None}
+        edges = self.wan.link(link).edges
+        if direction is not None:
+            self.wan.link(link).properties(direction)
+            edges = (direction,)
+        with self._lock:
+            self.shape_many({edge: replace(self._wanted[edge], **changed) for edge in edges})
+
+    def shape_many(self, changes: Mapping[Edge, EdgeProperties]) -> None:
+        """Give directed edges these properties, all of them one after the other with nothing in between."""
+        with self._lock:
+            self._note_what_is_missing(changes)
+            self._shaper.apply(changes)
+            held_at = time.monotonic()
+            before = {edge: self._wanted[edge].rate_bps for edge in changes}
+            self._wanted.update(changes)
+            rates = {edge: p.rate_bps for edge, p in changes.items() if p.rate_bps != before[edge]}
+            if rates and self._feed is not None:
+                self._feed.tell(rates, held_at)
+
+    def fail(self, link: LinkRef) -> None:
+        """Take a link down at both ends: switches see the carrier go. Queues lose packets, but keep their settings."""
+        with self._lock:
+            self._set_link(self.wan.link(link), up=False)
+
+    def blackhole(self, link: LinkRef) -> None:
+        """From now on nothing passes, both ways, and no switch can see why: the carrier stays."""
+        with self._lock:
+            for edge in self.wan.link(link).edges:
+                self._shaper.swallow(edge)
+                self._blackholed.add(edge)
+
+    def heal(self, link: LinkRef | None = None) -> None:
+        """Undo `fail` and `blackhole` for one link, or for all. Rates stay as they are."""
+        with self._lock:
+            for healed in [self.wan.link(link)] if link is not None else self.wan.links:
+                for edge in healed.edges:
+                    if edge in self._blackholed:
+                        self._shaper.pass_again(edge)
+                        self._blackholed.discard(edge)
+                self._set_link(healed, up=True)
+
+    def links(self) -> list[LinkStatus]:
+        """Every directed edge as the kernel holds it now, in the order of the WAN."""
+        with self._lock:
+            queues = self._shaper.status()
+            return [self._link_status(edge, queues) for edge in self.wan.edges]
+
+    def reset(self) -> None:
+        """As it was at the start: links healed, first properties, routes and demands of the controller forgotten."""
+        with self._lock:
+            self.heal()
+            if self._feed is not None:
+                self._feed.forget()
+            self._wanted.update(self.wan.edges)
+            self._shaper.apply(self.wan.edges)
+        if self.controller is not None and self._controller_settings is not None:
+            settings = self._controller_settings
+            rates = {edge: properties.rate_bps for edge, properties in self.wan.edges.items()}
+            self.controller.reset(settings.policy, settings.period_s, rates)
+
+    def _come_up(self) -> None:
+        self.capabilities = detect()
+        openvswitch.check_running()
+        self._machine.take(self.run_id)
+        self._undo.append(self._machine.release)
+        clean()
+        state.make_state_folder(self.run_id)
+        self._undo.append(lambda: state.remove_state_folder(self.state))
+        self.log_folder.mkdir(parents=True, exist_ok=True)
+        self._ledger = Ledger(self.run_id, self.state)
+        self._note_what_is_missing(self.wan.edges)
+        started = self._start_controller()
+        self._make_network()
+        if started is not None:
+            self._join_controller(*started)
+        self._supervise_switches()
+
+    def _make_network(self) -> None:
+        netlink = IPRoute()
+        self._undo.append(netlink.close)
+        datapath = self.capabilities.openvswitch_datapath
+        self._netlink = netlink
+        self._network = Network(self.plan, datapath, self._tcp, self._ledger.record)
+        self._undo.append(self._ledger.end_all)
+        self._undo.append(lambda: self._network.down(netlink))
+        self._undo.append(self._ledger.end_all)
+        self._network.up(netlink)
+        self._dcs = {
+            site.site: Dc(site, self._network.host(site.site).pid, self._ledger, self.log_folder)
+            for site in self.plan.sites.values()
+        }
+        self._indexes = interfaces.indexes(netlink, {e: port.interface for e, port in self.plan.ports.items()})
+        self._shaper = Shaper(self._indexes, self.capabilities.netem)
+        self._undo.append(self._shaper.close)
+        self._shaper.apply(self._wanted)
+
+    def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
+        if self._controller_settings is None:
+            return None
+        wiring = Wiring(
+            dpids={site.site: site.dpid for site in self.plan.sites.values()},
+            ports={edge: port.number for edge, port in self.plan.ports.items()},
+            hosts={site.site: HostPort(HOST_PORT, site.mac) for site in self.plan.sites.values()},
+        )
+        file = self.state / "controller.json"
+        save_config(ControllerConfig(self.wan, wiring, self.state / "controller.sock", self._controller_settings), file)
+        self._undo.append(self._ledger.end_all)
+        return self._ledger.start(
+            "controller",
+            [sys.executable, "-m", "controller", "--config", str(file)],
+            self.log_folder / "controller.log",
+            stdout=subprocess.PIPE,
+        )
+
+    def _join_controller(self, process: Process, popen: subprocess.Popen[bytes]) -> None:
+        try:
+            self._network.connect(wait_listening(popen))
+            with ControllerClient(self.state / "controller.sock") as client:
+                client.wait_ready(CONTROLLER_READY_S)
+        except RingroadError:
+            if not process.alive:
+                raise ProcessDied(process) from None
+            raise
+        self._supervised.append(process)
+        self.controller = ControllerClient(self.state / "controller.sock")
+        self._undo.append(self.controller.close)
+        for_feed = ControllerClient(self.state / "controller.sock")
+        self._undo.append(for_feed.close)
+        self._feed = Feed(self._feed_settings, for_feed.capacity)
+        self._undo.append(self._feed.close)
+
+    def _supervise_switches(self) -> None:
+        pid = openvswitch.switch_daemon_pid()
+        ticks = start_ticks(pid) if pid is not None else None
+        if pid is None or ticks is None:
+            raise RingroadError("ovs-vswitchd has died", openvswitch.START_REMEDY)
+        self._supervised.append(Process("ovs-vswitchd", pid, ticks, openvswitch.LOG_FOLDER / "ovs-vswitchd.log"))
+
+    def _take_down(self) -> None:
+        with deferred_signals():
+            atexit.unregister(self._take_down)
+            failures: list[Exception] = []
+            while self._undo:
+                try:
+                    self._undo.pop()()
+                except Exception as error:
+                    log.warning("taking down run %s: %s", self.run_id, error)
+                    failures.append(error)
+            self._supervised.clear()
+
+    def _set_link(self, link: Link, up: bool) -> None:
+        for edge in link.edges:
+            self._netlink.link("set", index=self._indexes[edge], state="up" if up else "down")
+
+    def _link_status(self, edge: Edge, queues: Mapping[Edge, QueueStatus]) -> LinkStatus:
+        queue = queues[edge]
+        return LinkStatus(
+            edge=edge,
+            link=self.wan.link(edge).name,
+            properties=queue.properties,
+            up=interfaces.is_up(self.plan.ports[edge].interface),
+            blackholed=edge in self._blackholed,
+            sent_bytes=queue.sent_bytes,
+            backlog_bytes=queue.backlog_bytes,
+            queue_drops=queue.drops,
+            other_drops=0,
+        )
+
+    def _note_what_is_missing(self, wanted: Mapping[Edge, EdgeProperties]) -> None:
+        asked = [name for name in ("delay_s", "jitter_s", "loss") if any(getattr(p, name) for p in wanted.values())]
+        note = "this kernel has no netem: links have their rates, but neither delay, jitter nor loss"
+        if asked and not self.capabilities.netem and note not in self.notes:
+            self.notes.append(note)
+            log.warning("%s", note)

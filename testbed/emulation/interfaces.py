@@ -1,0 +1,129 @@
+"""Virtual Ethernet pairs over netlink: made, set up, switched on and off, removed. Knows nothing of WANs or Mininet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pyroute2 import IPRoute
+from pyroute2.ethtool.ioctl import IoctlEthtool
+from pyroute2.netlink.exceptions import NetlinkError
+
+from testbed.emulation.namespaces import inside
+from testbed.emulation.plan import MTU_BYTES, PREFIX_LENGTH, SitePlan
+
+NO_SUCH_DEVICE = 19
+OFFLOADS = (
+    "rx-checksumming",
+    "tx-checksumming",
+    "scatter-gather",
+    "tcp-segmentation-offload",
+    "generic-segmentation-offload",
+    "generic-receive-offload",
+)
+Key = TypeVar("Key")
+PERMANENT = 0x80
+"""NUD_PERMANENT of linux/neighbour.h: an entry that is never asked for and never ages."""
+
+
+@dataclass(frozen=True)
+class TcpSettings:
+    """What TCP does inside a DC. None leaves the kernel's own."""
+
+    congestion_control: str | None = None
+    receive_buffer_bytes: tuple[int, int, int] = (4096, 131072, 6291456)
+    send_buffer_bytes: tuple[int, int, int] = (4096, 65536, 4194304)
+
+
+def add_pair(netlink: IPRoute, first: str, second: str) -> None:
+    """A veth pair with jumbo frames, both ends here and down."""
+    netlink.link("add", ifname=first, kind="veth", mtu=MTU_BYTES, peer={"ifname": second, "mtu": MTU_BYTES})
+
+
+def index_of(netlink: IPRoute, name: str) -> int | None:
+    """The kernel's index of an interface, or None if there is none of that name."""
+    found = netlink.link_lookup(ifname=name)
+    return found[0] if found else None
+
+
+def indexes(netlink: IPRoute, interface_names: Mapping[Key, str]) -> dict[Key, int]:
+    """The kernel's index of each of these interfaces, which must exist."""
+    by_name = {link.get_attr("IFLA_IFNAME"): link["index"] for link in netlink.get_links()}
+    return {key: by_name[name] for key, name in interface_names.items()}
+
+
+def is_up(name: str) -> bool:
+    """Whether an interface of this namespace is up and has a carrier."""
+    return Path(f"/sys/class/net/{name}/operstate").read_text().strip() == "up"
+
+
+def names(netlink: IPRoute) -> list[str]:
+    """Names of all interfaces here."""
+    return [link.get_attr("IFLA_IFNAME") for link in netlink.get_links()]
+
+
+def remove(netlink: IPRoute, interface_names: Iterable[str]) -> list[str]:
+    """Delete interfaces; a pair goes whole, and what is gone already does not matter. Names that were deleted."""
+    removed = []
+    for name in interface_names:
+        try:
+            netlink.link("del", ifname=name)
+        except NetlinkError as error:
+            if error.code != NO_SUCH_DEVICE:
+                raise
+        else:
+            removed.append(name)
+    return removed
+
+
+def silence(name: str) -> None:
+    """No IPv6 on an interface of this namespace: no packet leaves it that nobody asked for."""
+    setting = Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
+    if setting.exists():
+        setting.write_text("1")
+
+
+def switch_off_offloads(interface_names: Iterable[str]) -> None:
+    """Checksums and segmentation are done before a packet leaves: OVS in user space needs whole packets, with sums."""
+    with closing(IoctlEthtool()) as ethtool:
+        for name in interface_names:
+            ethtool.change_ifname(name)
+            for offload in OFFLOADS:
+                ethtool.set_offload_flag(offload, 0)
+
+
+def configure_host(pid: int, site: SitePlan, neighbors: Iterable[SitePlan], tcp: TcpSettings) -> None:
+    """Set up the namespace of a site's host: its address, everybody's link-layer address, TCP, no IPv6."""
+    inside(pid, lambda: _configure_here(site, neighbors, tcp))
+
+
+def _configure_here(site: SitePlan, neighbors: Iterable[SitePlan], tcp: TcpSettings) -> None:
+    _write_sysctls(tcp)
+    with IPRoute() as netlink:
+        netlink.link("set", index=1, state="up")
+        eth0 = index_of(netlink, "eth0")
+        netlink.addr("add", index=eth0, address=site.ip, prefixlen=PREFIX_LENGTH)
+        switch_off_offloads(["eth0"])
+        netlink.link("set", index=eth0, state="up")
+        for other in neighbors:
+            if other.number != site.number:
+                netlink.neigh("add", ifindex=eth0, dst=other.ip, lladdr=other.mac, state=PERMANENT)
+
+
+def _write_sysctls(tcp: TcpSettings) -> None:
+    net = Path("/proc/sys/net")
+    values = {
+        "ipv6/conf/all/disable_ipv6": "1",
+        "ipv6/conf/default/disable_ipv6": "1",
+        "ipv4/tcp_rmem": " ".join(map(str, tcp.receive_buffer_bytes)),
+        "ipv4/tcp_wmem": " ".join(map(str, tcp.send_buffer_bytes)),
+        "ipv4/tcp_no_metrics_save": "1",
+    }
+    if tcp.congestion_control:
+        values["ipv4/tcp_congestion_control"] = tcp.congestion_control
+    for name, value in values.items():
+        if (net / name).exists():
+            (net / name).write_text(value)
