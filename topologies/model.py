@@ -194,9 +194,11 @@ def wan_faults(sites: Sequence[Site], links: Sequence[Link]) -> Iterator[Fault]:
     """Everything that keeps these sites and links from being one WAN; places are `("sites", i)` and `("links", i)`."""
     names = [site.name for site in sites]
     yield from _repeated("sites", names, "two sites have the same name", "rename one of them")
-    yield from _repeated("links", [link.name for link in links], "two links have the same name", "rename one of them")
     ends = [" ↔ ".join(sorted((link.a, link.b))) for link in links]
-    yield from _repeated("links", ends, "two links join the same sites", "add their rates into one link")
+    parallel = list(_repeated("links", ends, "two links join the same sites", "add their rates into one link"))
+    same_name = _repeated("links", [link.name for link in links], "two links have the same name", "rename one of them")
+    yield from parallel
+    yield from (fault for fault in same_name if fault.place not in [known.place for known in parallel])
     unknown = [(i, end) for i, link in enumerate(links) for end in (link.a, link.b) if end not in names]
     for i, end in unknown:
         yield Fault(("links", i), "a link ends at an unknown site", end, did_you_mean(end, names))
