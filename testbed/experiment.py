@@ -155,7 +155,9 @@ class Experiment:
 
     def labels(self) -> list[str]:
         """What a reader of any result has to know about how it came about."""
-        pacing = "collectives back to back" if self.every_s is None else f"a collective every {self.every_s:g} s"
+        pacing = "collectives back to back, so a slower arm meets more of the trace than a faster one"
+        if self.every_s is not None:
+            pacing = f"a collective every {self.every_s:g} s"
         return [
             f"capacity: feed, delay {self.controller.feed_delay_s:g} s",
             f"ring agent: every {max(arm.reorder_every for arm in self.arms)} collectives, "

@@ -113,6 +113,7 @@ def _started_at(
     """As the runner says; of an arm that was cut off, from the first change played, or the first collective."""
     if line is not None:
         return float(line["started_at"])
-    for change in folder.read(block, arm, "changes")[:1]:
-        return float(change["applied_at"] - change["planned_s"])
+    for change in folder.read(block, arm, "changes"):
+        if change["planned_s"] > 0:
+            return float(change["begun_at"] - change["planned_s"])
     return collectives[0].start if collectives else 0.0

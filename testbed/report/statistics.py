@@ -171,6 +171,13 @@ def interval(values: Sequence[float], seed: int) -> Estimate:
     return Estimate(mean, low, high, min(NOMINAL_CONFIDENCE, 1 - 2.0 ** (1 - count)), tuple(values))
 
 
+def inverse(estimate: Estimate) -> Estimate:
+    """Of a ratio: the same comparison seen from the other side."""
+    low = None if estimate.high is None else 1 / estimate.high
+    high = None if estimate.low is None else 1 / estimate.low
+    return Estimate(1 / estimate.value, low, high, estimate.confidence, tuple(1 / value for value in estimate.by_block))
+
+
 def _expanded_tail(count: int) -> float:
     """Φ(−√(n/(n−1)) · t), t being Student's quantile for n−1 degrees of freedom: 0.025 for many blocks."""
     student = stdtrit(count - 1, (1 + NOMINAL_CONFIDENCE) / 2)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.report.statistics import NOMINAL_CONFIDENCE, Comparison, Estimate
+from testbed.report.statistics import NOMINAL_CONFIDENCE, Comparison, Estimate, inverse
 
 
 def conclusion(arms: Sequence[str], comparisons: Sequence[Comparison]) -> str:
-    """Who won, in one sentence. `comparisons` are those of the summary."""
+    """Who won, in one sentence. `comparisons` are those of the summary, `arms` those that have figures."""
     if "static" not in arms:
         return "There is no finished static arm to compare with."
     against_static = [c for c in comparisons if c.against == "static"]
@@ -19,24 +19,24 @@ def conclusion(arms: Sequence[str], comparisons: Sequence[Comparison]) -> str:
         return "No arm shares a finished block with static: there is nothing to compare."
     best = max(against_static, key=lambda c: c.by_charged_time.value)
     focus = next((c for c in against_static if c.arm == "joint"), best)
-    others = [c for c in comparisons if c.arm == focus.arm and c.against != "static"]
-    parts = [_against(c) for c in (focus, *others)]
-    sentence = f"{focus.arm} {_listed(parts)}"
-    if best.arm != focus.arm:
+    said = [focus, *(c for c in comparisons if c.arm == focus.arm and c.against != "static")]
+    sentence = f"{focus.arm} {_listed([_against(c) for c in said])}"
+    if best.arm != focus.arm and difference_can_be_told(best.by_charged_time):
         sentence += f"; the fastest arm was {best.arm}, which {_against(best)}"
-    return sentence + "."
+    return f"{sentence}; {_how_sure(focus.by_charged_time)}, the ring agent's time charged."
 
 
 def interaction_sentence(estimate: Estimate | None) -> str:
     """What the two loops give together beyond their gains multiplied; empty without all four arms."""
     if estimate is None:
         return ""
-    shown = f"interaction {estimate.value:+.3f}{_interval(estimate, '+.3f')}"
+    shown = f"interaction {estimate.value:+.3f}"
+    if estimate.low is not None and estimate.high is not None:
+        shown += f", {estimate.low:+.3f} to {estimate.high:+.3f}"
     if estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
         return f"Whether the two loops help or hinder each other cannot be told ({shown})."
-    if estimate.value < 0:
-        return f"Together the two loops gain more than their gains multiplied ({shown})."
-    return f"Together the two loops gain less than their gains multiplied ({shown})."
+    more_or_less = "more" if estimate.value < 0 else "less"
+    return f"Together the two loops gain {more_or_less} than their gains multiplied ({shown})."
 
 
 def interval_notes(comparisons: Sequence[Comparison]) -> list[str]:
@@ -49,10 +49,8 @@ def interval_notes(comparisons: Sequence[Comparison]) -> list[str]:
         return ["one block gives no interval: run at least two, better six"]
     confidence = 1 - 2.0 ** (1 - blocks)
     if confidence < NOMINAL_CONFIDENCE:
-        return [
-            f"{blocks} blocks deserve an interval of {confidence:.0%}, not {NOMINAL_CONFIDENCE:.0%}: "
-            "run at least six for that"
-        ]
+        few = f"{blocks} blocks deserve an interval of {confidence:.0%} at most"
+        return [f"{few}: run at least six for one of {NOMINAL_CONFIDENCE:.0%}"]
     return []
 
 
@@ -63,39 +61,32 @@ def difference_can_be_told(estimate: Estimate) -> bool:
 
 def speedup_text(estimate: Estimate) -> str:
     """`1.42 (1.31–1.55)`, or `1.42` without an interval."""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.2f}"
-    return f"{estimate.value:.2f} ({estimate.low:.2f}–{estimate.high:.2f})"
+    return f"{estimate.value:.2f}{_range(estimate)}"
 
 
 def _against(comparison: Comparison) -> str:
-    estimate = comparison.by_charged_time
+    estimate, other = comparison.by_charged_time, comparison.against
     if estimate.low is None:
-        return f"took {1 / estimate.value:.2f}× the time of {comparison.against} in the one block there is"
+        return f"took {1 / estimate.value:.2f} times as long as {other}"
     if not difference_can_be_told(estimate):
-        return f"cannot be told from {comparison.against}{_interval(estimate, '.2f')}"
-    times = f"{estimate.value:.2f}× faster" if estimate.value > 1 else f"{1 / estimate.value:.2f}× slower"
+        return f"cannot be told from {other}{_range(estimate)}"
     if estimate.value > 1:
-        return f"is {times} than {comparison.against}{_interval(estimate, '.2f')}"
-    return f"is {times} than {comparison.against}{_interval(_inverse(estimate), '.2f')}"
+        return f"is {estimate.value:.2f}× faster than {other}{_range(estimate)}"
+    slower = inverse(estimate)
+    return f"is {slower.value:.2f}× slower than {other}{_range(slower)}"
 
 
-def _inverse(estimate: Estimate) -> Estimate:
-    low = None if estimate.high is None else 1 / estimate.high
-    high = None if estimate.low is None else 1 / estimate.low
-    return Estimate(1 / estimate.value, low, high, estimate.confidence, tuple(1 / v for v in estimate.by_block))
-
-
-def _interval(estimate: Estimate, form: str) -> str:
-    if estimate.low is None or estimate.high is None or estimate.confidence is None:
+def _range(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
         return ""
+    return f" ({estimate.low:.2f}–{estimate.high:.2f})"
+
+
+def _how_sure(estimate: Estimate) -> str:
     blocks = len(estimate.by_block)
-    between = (
-        f"{estimate.low:{form}}–{estimate.high:{form}}"
-        if form[0] != "+"
-        else (f"{estimate.low:{form}} to {estimate.high:{form}}")
-    )
-    return f" ({estimate.confidence:.0%} interval {between} over {blocks} blocks)"
+    if estimate.confidence is None:
+        return "one block, so nothing says how sure that is"
+    return f"{estimate.confidence:.0%} intervals over {blocks} blocks"
 
 
 def _listed(parts: Sequence[str]) -> str:
