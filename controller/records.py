@@ -1,4 +1,4 @@
-"""Reconfigurations as values, and their JSON: what the controller reports. Pure; the process and its clients share it."""
+"""Reconfigurations as values, and their JSON: what the controller reports. Pure; process and clients share it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Reconfiguration:
     """Why and when pairs moved. Times are seconds of CLOCK_MONOTONIC.
 
     `happened_at` is the cause's own time where it is known (a capacity message carries it), else `seen_at`.
-    `installed_at` is when the last switch confirmed by barrier reply; None while it has not, or never will: `lost` names the
-    sites whose switch went away first, `superseded` the pairs that a later reconfiguration moved first.
+    `installed_at` is when the last switch confirmed by barrier reply; None while it has not, or never will: `lost`
+    names the sites whose switch went away first, `superseded` the pairs that a later reconfiguration moved first.
     """
 
     number: int

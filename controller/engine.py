@@ -1,0 +1,192 @@
+"""The controller's live part without any framework: takes events in, keeps the state, sends, and tells what happened.
+
+Runs in one thread (or one set of green threads) and never blocks: `Switches` is told to send, not waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from controller import events, planner
+from controller.journal import Journal
+from controller.policies import make_policy
+from controller.records import Reconfiguration, reconfiguration_to_json
+from controller.rules import Batch
+from controller.settings import ControllerConfig
+from controller.tunnels import plan_tunnels
+from controller.view import Pair, Route
+from topologies.errors import InputError
+from topologies.model import Edge
+
+LOG = logging.getLogger("controller")
+
+Clock = Callable[[], float]
+Installed = Callable[[Reconfiguration], None]
+
+
+class Switches(Protocol):
+    """Whatever carries messages to switches and reports back: `confirmed`, `refused`, `period_elapsed`."""
+
+    def send(self, batch: Batch) -> None:
+        """Queue a batch and its barrier for the switch of `batch.site`; never blocks."""
+        ...
+
+    def set_period(self, period_s: float) -> None:
+        """From now on read the byte counters of all ingress rules every `period_s`."""
+        ...
+
+
+class Engine:
+    """One controller. `publish` gets every event as JSON; the methods are called by the OpenFlow app and the server."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        switches: Switches,
+        publish: Callable[[dict[str, Any]], None],
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.settings = config.settings
+        self.policy_name = config.settings.policy
+        self.period_s = config.settings.period_s
+        self.refused_dpids: set[int] = set()
+        self.faults: list[str] = []
+        self._switches, self._publish, self._clock = switches, publish, clock
+        plan = plan_tunnels(config.wan, config.settings.tunnels)
+        network = planner.Network(config.wan, config.wiring, plan)
+        self.state = planner.initial_state(network, make_policy(self.policy_name, self.settings))
+        self._journal = Journal()
+        self._on_installed: dict[int, Installed] = {}
+        self._on_ready: list[Callable[[], None]] = []
+
+    def connected(self, site: str, ports_down: frozenset[Edge]) -> None:
+        """The switch of a site is there, with these ports (site, neighbor) down."""
+        self._tell("switch", site=site, what="connected")
+        self._apply(events.SwitchConnected(site, ports_down), "switch")
+
+    def lost(self, site: str) -> None:
+        """The switch of a site is gone."""
+        self._tell("switch", site=site, what="lost")
+        self._apply(events.SwitchLost(site), "switch")
+        self._finish(self._journal.lose(site))
+
+    def refuse_dpid(self, dpid: int) -> None:
+        """A switch that is not of this network has called; told once for each datapath id."""
+        if dpid not in self.refused_dpids and len(self.refused_dpids) < 1000:
+            self.refused_dpids.add(dpid)
+            self._tell("switch", dpid=dpid, what="refused")
+
+    def confirmed(self, batch: Batch) -> None:
+        """A switch has done a batch."""
+        at = self._clock()
+        started_before = self.state.started
+        self._apply(events.BatchConfirmed(batch), "switch")
+        if self.state.started and not started_before:
+            self._switches.set_period(self.period_s)
+        for pair, tag in batch.ingress:
+            self._finish(self._journal.confirm(pair, tag, at))
+        if self.state.ready:
+            waiting, self._on_ready = self._on_ready, []
+            for callback in waiting:
+                callback()
+
+    def refused(self, batch: Batch, reason: str) -> None:
+        """A switch has refused a rule of a batch: none of it is counted as confirmed."""
+        self.faults.append(f"the switch of {batch.site} refused a rule: {reason}")
+        self._tell("error", site=batch.site, what=self.faults[-1])
+        self._finish(self._journal.lose(batch.site))
+
+    def port_changed(self, edge: Edge, up: bool) -> None:
+        """A switch says that its port edge[0] → edge[1] went up or down."""
+        if (edge not in self.state.ports_down) == up:
+            return
+        seen_at = self._clock()
+        self._tell("link", edge=list(edge), up=up)
+        self._apply(events.PortChanged(edge, up), "port_status", seen_at=seen_at)
+
+    def period_elapsed(self, counters: Mapping[Pair, int]) -> None:
+        """A period is over, with the bytes that each pair has sent until now."""
+        self._apply(events.PeriodElapsed(counters), "period")
+
+    def capacity(self, rates_bps: Mapping[Edge, float], happened_at: float) -> int | None:
+        """New capacities; the number of the reconfiguration that follows, None without one."""
+        record = self._apply(events.CapacityChanged(rates_bps), "capacity", happened_at=happened_at)
+        return record.number if record else None
+
+    def pin(self, pair: Pair, route: Route, installed: Installed) -> bool:
+        """Pin a pair; calls `installed` once confirmed. False, and no call, if it moves nothing."""
+        return self._request(events.Pin(pair, route), "pin", installed)
+
+    def unpin(self, pair: Pair, installed: Installed) -> bool:
+        """Unpin a pair; as `pin`."""
+        return self._request(events.Unpin(pair), "pin", installed)
+
+    def reset(self, policy: str, period_s: float | None, rates_bps: Mapping[Edge, float], installed: Installed) -> bool:
+        """Everything to the start, with a policy and, where given, a period; as `pin`."""
+        made = make_policy(policy, self.settings)
+        moves = self._request(events.Reset(made, rates_bps), "reset", installed)
+        self.policy_name = policy
+        if period_s is not None:
+            self.period_s = period_s
+        self._switches.set_period(self.period_s)
+        return moves
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call back once every rule is confirmed: at once if so already."""
+        if self.state.ready:
+            callback()
+        else:
+            self._on_ready.append(callback)
+
+    def _request(self, event: events.Event, cause: str, installed: Installed) -> bool:
+        if not self.state.started:
+            raise InputError("the controller is not ready", remedy="wait_ready first")
+        return self._apply(event, cause, installed=installed) is not None
+
+    def _apply(
+        self,
+        event: events.Event,
+        cause: str,
+        *,
+        happened_at: float | None = None,
+        seen_at: float | None = None,
+        installed: Installed | None = None,
+    ) -> Reconfiguration | None:
+        seen = self._clock() if seen_at is None else seen_at
+        self.state, decision = planner.step(self.state, event, seen)
+        times = (seen if happened_at is None else happened_at, seen, self._clock())
+        for batch in decision.batches:
+            self._switches.send(batch)
+        if not decision.moves:
+            return None
+        tags = {move.pair: self.state.wanted[move.pair].tag for move in decision.moves}
+        record, finished = self._journal.open(cause, times, decision.moves, tags, self.state.connected)
+        if installed:
+            self._on_installed[record.number] = installed
+        self._finish(finished)
+        return record
+
+    def _finish(self, finished: list[Reconfiguration]) -> None:
+        for record in finished:
+            plain = reconfiguration_to_json(record)
+            LOG.info("%s", _line(record))
+            self._publish(plain)
+            callback = self._on_installed.pop(record.number, None)
+            if callback:
+                callback(record)
+
+    def _tell(self, event: str, **fields: Any) -> None:
+        LOG.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
+        self._publish({"event": event, "at": self._clock(), **fields})
+
+
+def _line(record: Reconfiguration) -> str:
+    """One line for the log."""
+    moves = "; ".join(f"{'-'.join(m.before)} => {'-'.join(m.after)}" for m in record.moves)
+    if record.installed_at is None:
+        return f"reconfiguration {record.number} ({record.cause}) lost={record.lost}: {moves}"
+    took_ms = (record.installed_at - record.happened_at) * 1e3
+    return f"reconfiguration {record.number} ({record.cause}) in {took_ms:.1f} ms: {moves}"

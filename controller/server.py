@@ -1,0 +1,231 @@
+"""The controller's Unix socket (mode 0600, one JSON object a line): requests to the engine, events to subscribers.
+
+Each connection has a reader and a writer of its own; whoever sends nonsense or does not read harms only itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from controller.engine import Engine
+from controller.records import Reconfiguration, reconfiguration_to_json
+from controller.stack import chosen, green
+from controller.view import Pair, Route
+from topologies import wire
+from topologies.errors import InputError, RingroadError
+from topologies.model import Edge
+
+LOG = logging.getLogger("controller")
+
+MAX_WAITING = 10_000
+"""Messages for a client that does not read; beyond it the client is cut off."""
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+
+class Server:
+    """Accepts connections for as long as the process lives."""
+
+    def __init__(self, path: Path, openflow_port: int) -> None:
+        self._path, self._openflow_port = path, openflow_port
+        self._subscribers: set[_Connection] = set()
+        self.engine: Engine
+        with contextlib.suppress(FileNotFoundError):
+            _remove_abandoned(path)
+        self._listener = green(wire.listen(path))
+
+    def start(self) -> None:
+        """Serve from now on, in green threads."""
+        chosen().hub.spawn(self._accept)
+
+    def publish(self, event: dict[str, Any]) -> None:
+        """One event to every subscriber; never blocks."""
+        for connection in list(self._subscribers):
+            connection.send(event)
+
+    def close(self) -> None:
+        """Take no more connections; the socket's file goes."""
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            accepted, _ = self._listener.accept()
+            chosen().hub.spawn(self._serve, _Connection(accepted))
+
+    def _serve(self, connection: _Connection) -> None:
+        operations: dict[str, Callable[[Request], Reply]] = {
+            "status": lambda request: self._status(),
+            "view": lambda request: self._view(),
+            "wait_ready": self._wait_ready,
+            "capacity": self._capacity,
+            "reset": self._reset,
+            "pin": self._pin,
+            "unpin": self._unpin,
+            "subscribe": lambda request: self._subscribe(connection),
+        }
+        try:
+            for request in connection.requests():
+                connection.send(_answer(operations, request))
+                chosen().hub.sleep(0)
+        except (RingroadError, OSError, RecursionError) as error:
+            LOG.info("client cut off: %s", error)
+            connection.send({"error": f"cut off: {error}"})
+        finally:
+            self._subscribers.discard(connection)
+            connection.finish()
+
+    def _subscribe(self, connection: _Connection) -> Reply:
+        self._subscribers.add(connection)
+        return {"subscribed": True}
+
+    def _status(self) -> Reply:
+        engine = self.engine
+        dpids = engine.state.network.wiring.dpids
+        return {
+            "port": self._openflow_port,
+            "stack": chosen().name,
+            "policy": engine.policy_name,
+            "period_s": engine.period_s,
+            "ready": engine.state.ready,
+            "connected": sorted(dpids[site] for site in engine.state.connected),
+            "missing": sorted(dpid for site, dpid in dpids.items() if site not in engine.state.connected),
+            "refused": sorted(engine.refused_dpids),
+            "rules": engine.state.rules,
+        }
+
+    def _wait_ready(self, request: Request) -> Reply:
+        timeout_s = float(request["timeout_s"])
+        ready = chosen().hub.Event()
+        self.engine.when_ready(ready.set)
+        if ready.wait(timeout=timeout_s):
+            return self._status()
+        status = self._status()
+        raise RingroadError(
+            f"not ready after {timeout_s:g} s: missing datapath ids {status['missing']}, "
+            f"unknown ones that called {status['refused']}; {'; '.join(self.engine.faults[-3:]) or 'no rule refused'}"
+        )
+
+    def _capacity(self, request: Request) -> Reply:
+        number = self.engine.capacity(_rates(request["edges"]), float(request["happened_at"]))
+        return {"reconfiguration": number}
+
+    def _reset(self, request: Request) -> Reply:
+        period_s = None if request.get("period_s") is None else float(request["period_s"])
+        rates = _rates(request.get("capacities") or [])
+        return _when_installed(lambda done: self.engine.reset(str(request["policy"]), period_s, rates, done))
+
+    def _pin(self, request: Request) -> Reply:
+        pair, route = _pair(request["pair"]), _route(request["path"])
+        return _when_installed(lambda done: self.engine.pin(pair, route, done))
+
+    def _unpin(self, request: Request) -> Reply:
+        pair = _pair(request["pair"])
+        return _when_installed(lambda done: self.engine.unpin(pair, done))
+
+    def _view(self) -> Reply:
+        state = self.engine.state
+        return {
+            "capacities": [[*edge, rate] for edge, rate in state.capacities_bps.items()],
+            "down": [list(edge) for edge in sorted(state.down)],
+            "routes": [[*pair, list(tunnel.route)] for pair, tunnel in state.wanted.items()],
+            "tunnels": [[*pair, [list(t.route) for t in tunnels]] for pair, tunnels in state.tunnels.items()],
+            "active": [list(pair) for pair in sorted(state.activity.pairs)],
+            "pinned": [list(pair) for pair in sorted(state.pinned)],
+        }
+
+
+class _Connection:
+    """One client: lines in by `requests`, lines out by a queue and a writer."""
+
+    def __init__(self, accepted: Any) -> None:
+        self._socket = accepted
+        self._outbox = chosen().hub.Queue()
+        chosen().hub.spawn(self._write)
+
+    def requests(self) -> Any:
+        """Every message until the client closes."""
+        return wire.messages(self._socket)
+
+    def send(self, message: Reply) -> None:
+        """Queue a message; a client that lets too many wait is cut off."""
+        if self._outbox.qsize() >= MAX_WAITING:
+            self._shut()
+        else:
+            self._outbox.put(message)
+
+    def finish(self) -> None:
+        """Close once everything queued is written."""
+        self._outbox.put(None)
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError, wire.WireError):
+            while (message := self._outbox.get()) is not None:
+                wire.send(self._socket, message)
+        self._shut()
+        self._socket.close()
+
+    def _shut(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _answer(operations: dict[str, Callable[[Request], Reply]], request: Request) -> Reply:
+    """The reply, or `{"error": …}` in words; a request never ends the controller."""
+    operation = operations.get(str(request.get("op")))
+    if operation is None:
+        return {"error": f"unknown op {str(request.get('op'))[:80]!r}; known: {', '.join(operations)}"}
+    try:
+        return operation(request)
+    except RingroadError as error:
+        return {"error": str(error)}
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        return {"error": f"malformed request: {type(error).__name__}: {error}"}
+
+
+def _when_installed(request: Callable[[Callable[[Reconfiguration], None]], bool]) -> Reply:
+    """Make a request of the engine and wait until the switches have confirmed what follows from it."""
+    installed = chosen().hub.Event()
+    records: list[Reconfiguration] = []
+
+    def _done(record: Reconfiguration) -> None:
+        records.append(record)
+        installed.set()
+
+    if not request(_done):
+        return {"reconfiguration": None}
+    installed.wait()
+    return {"reconfiguration": reconfiguration_to_json(records[0])}
+
+
+def _rates(edges: Any) -> dict[Edge, float]:
+    return {(str(source), str(target)): float(rate) for source, target, rate in edges}
+
+
+def _pair(value: Any) -> Pair:
+    source, target = value
+    return str(source), str(target)
+
+
+def _route(value: Any) -> Route:
+    if not isinstance(value, list) or not all(isinstance(site, str) for site in value):
+        raise InputError("a path is a list of sites", value=json.dumps(value)[:80])
+    return tuple(value)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """A socket that nobody listens on is left over from a controller that was killed."""
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        probe.connect(str(path))
+    except ConnectionRefusedError:
+        path.unlink()
+    finally:
+        probe.close()

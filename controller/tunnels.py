@@ -1,0 +1,191 @@
+"""Which paths are pre-installed for each pair, and the rules that make each one, switch by switch.
+
+A tunnel is known by its tag, a MAC address: the ingress rewrites the destination to it, transit matches it alone, the
+egress writes the host's own address back. Pure: a WAN and its wiring in, values out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import networkx
+
+from controller.rules import (
+    MAX_PAIRS,
+    MAX_TUNNELS_PER_PAIR,
+    PRIORITIES,
+    Kind,
+    Match,
+    Output,
+    Rule,
+    SetDestination,
+    cookie,
+    tag_of,
+)
+from controller.settings import Wiring
+from controller.view import Pair, Route, edges_of
+from topologies.errors import InputError
+from topologies.model import Edge, Site, Wan
+
+EARTH_RADIUS_KM = 6371.0
+MAX_TIES = 64
+"""How many more paths of equal length are looked at, so that names and not chance decide which are kept."""
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """A route of a pair that switches can hold. `number` counts within the pair."""
+
+    pair: Pair
+    pair_number: int
+    number: int
+    route: Route
+
+    @cached_property
+    def tag(self) -> str:
+        """The MAC address that its packets carry between ingress and egress."""
+        return tag_of(self.pair_number, self.number)
+
+
+@dataclass(frozen=True)
+class TunnelPlan:
+    """Every pair's tunnels, best first; `lengths` is the metric of that order, by directed edge."""
+
+    tunnels: Mapping[Pair, tuple[Tunnel, ...]]
+    lengths: Mapping[Edge, float]
+
+    def pair_of(self, number: int) -> Pair | None:
+        """The pair of a number that came back in a cookie."""
+        pairs = tuple(self.tunnels)
+        return pairs[number] if number < len(pairs) else None
+
+
+def plan_tunnels(wan: Wan, paths_per_pair: int) -> TunnelPlan:
+    """k shortest loop-free paths for each ordered pair of DCs; for other neighbors the link between them, both ways."""
+    lengths = edge_lengths(wan)
+    graph = _graph(lengths)
+    pairs = pairs_of(wan)
+    if len(pairs) > MAX_PAIRS:
+        raise InputError("too many pairs of sites for the tags", place=f"WAN {wan.name}", value=len(pairs))
+    dcs = set(wan.dcs)
+    tunnels = {}
+    for number, pair in enumerate(pairs):
+        routes = _shortest_routes(graph, pair, paths_per_pair) if dcs.issuperset(pair) else [pair]
+        tunnels[pair] = tuple(Tunnel(pair, number, index, route) for index, route in enumerate(routes))
+    return TunnelPlan(tunnels, lengths)
+
+
+def pairs_of(wan: Wan) -> tuple[Pair, ...]:
+    """Every ordered pair of DCs, then the ordered pairs of neighbors that are not both DCs (the fidelity gate's)."""
+    between_dcs = [(a, b) for a in wan.dcs for b in wan.dcs if a != b]
+    return tuple(dict.fromkeys([*between_dcs, *wan.edges]))
+
+
+def edge_lengths(wan: Wan) -> dict[Edge, float]:
+    """What "shortest" adds up: delay in seconds if every edge has one, else great-circle kilometres if every site has
+    coordinates, else hops."""
+    if all(properties.delay_s > 0 for properties in wan.edges.values()):
+        return {edge: properties.delay_s for edge, properties in wan.edges.items()}
+    if all(site.latitude is not None and site.longitude is not None for site in wan.sites):
+        return {(a, b): great_circle_km(wan.site(a), wan.site(b)) for a, b in wan.edges}
+    return dict.fromkeys(wan.edges, 1.0)
+
+
+def great_circle_km(a: Site, b: Site) -> float:
+    """Distance over a spherical Earth, by the haversine formula. Both sites need coordinates."""
+    assert None not in (a.latitude, a.longitude, b.latitude, b.longitude)
+    latitude_a, longitude_a, latitude_b, longitude_b = map(
+        math.radians, (a.latitude, a.longitude, b.latitude, b.longitude)
+    )
+    chord = (
+        math.sin((latitude_b - latitude_a) / 2) ** 2
+        + math.cos(latitude_a) * math.cos(latitude_b) * math.sin((longitude_b - longitude_a) / 2) ** 2
+    )
+    return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, chord)))
+
+
+def extra_tunnel(existing: Iterable[Tunnel], route: Route) -> Tunnel:
+    """One more tunnel for the pair of `existing`. InputError when its tags are used up."""
+    known = tuple(existing)
+    number = max(tunnel.number for tunnel in known) + 1
+    if number >= MAX_TUNNELS_PER_PAIR:
+        pair = "-".join(known[0].pair)
+        raise InputError("a pair has at most 256 paths", place=f"pair {pair}", remedy="pin to paths used before")
+    return Tunnel(known[0].pair, known[0].pair_number, number, route)
+
+
+def check_route(wan: Wan, pair: Pair, route: Route) -> None:
+    """InputError unless the route leads from the pair's first site to its second over links, passing no site twice."""
+    place = f"path for {pair[0]}-{pair[1]}"
+    if len(route) < 2 or (route[0], route[-1]) != pair:
+        raise InputError("a path starts and ends with its pair", place=place, value=list(route))
+    if len(set(route)) != len(route):
+        raise InputError("a path passes each site once", place=place, value=list(route))
+    for edge in edges_of(route):
+        wan.link(edge)
+
+
+def ingress_rule(tunnel: Tunnel, wiring: Wiring) -> Rule:
+    """At the pair's first site: packets from its host to the other host enter the tunnel. One for each pair."""
+    source, target = tunnel.pair
+    return Rule(
+        PRIORITIES[Kind.INGRESS],
+        Match(eth_dst=wiring.hosts[target].mac, in_port=wiring.hosts[source].port),
+        (SetDestination(tunnel.tag), Output(wiring.ports[tunnel.route[0], tunnel.route[1]])),
+        cookie(Kind.INGRESS, tunnel.pair_number),
+    )
+
+
+def inner_rules(tunnel: Tunnel, wiring: Wiring) -> dict[str, Rule]:
+    """By site: the transit rule at each site between, and the egress rule at the last."""
+    match = Match(eth_dst=tunnel.tag)
+    rules = {
+        here: Rule(
+            PRIORITIES[Kind.TRANSIT],
+            match,
+            (Output(wiring.ports[here, after]),),
+            cookie(Kind.TRANSIT, tunnel.pair_number, tunnel.number),
+        )
+        for here, after in edges_of(tunnel.route)[1:]
+    }
+    host = wiring.hosts[tunnel.pair[1]]
+    rules[tunnel.pair[1]] = Rule(
+        PRIORITIES[Kind.EGRESS],
+        match,
+        (SetDestination(host.mac), Output(host.port)),
+        cookie(Kind.EGRESS, tunnel.pair_number, tunnel.number),
+    )
+    return rules
+
+
+def table_miss_rule() -> Rule:
+    """What no other rule matches is dropped, by a rule of ours so that its counter shows how much that was."""
+    return Rule(PRIORITIES[Kind.TABLE_MISS], Match(), (), cookie(Kind.TABLE_MISS))
+
+
+def _graph(lengths: Mapping[Edge, float]) -> networkx.DiGraph:
+    """Whole-number weights, so that sums are exact: length in billionths, then hops as the tie-break."""
+    graph = networkx.DiGraph()
+    for (a, b), length in lengths.items():
+        graph.add_edge(a, b, weight=(round(length * 1e9) << 20) + 1)
+    return graph
+
+
+def _shortest_routes(graph: networkx.DiGraph, pair: Pair, count: int) -> list[Route]:
+    """Yen's algorithm (1971), ordered by length, then hops, then names."""
+
+    def _weight(route: Route) -> int:
+        return sum(graph.edges[edge]["weight"] for edge in edges_of(route))
+
+    paths = map(tuple, networkx.shortest_simple_paths(graph, *pair, weight="weight"))
+    routes = list(islice(paths, count))
+    last = _weight(routes[-1])
+    for route in islice(paths, MAX_TIES):
+        if _weight(route) != last:
+            break
+        routes.append(route)
+    return sorted(routes, key=lambda route: (_weight(route), route))[:count]
