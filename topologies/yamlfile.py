@@ -6,18 +6,16 @@ keeps the line it came from, so that a fault found much later can still be point
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from topologies.errors import Fault, InputError, Place, did_you_mean
+from topologies.wording import faults_of
 
 MAX_FILE_BYTES = 4 * 2**20
 MAX_VALUES = 200_000
@@ -81,8 +79,7 @@ def validate(model_class: type[Model], loaded: Loaded, context: dict[str, Any] |
     try:
         return model_class.model_validate(loaded.data, context=context)
     except ValidationError as error:
-        faults = [_fault(details, loaded, model_class) for details in error.errors(include_url=False)]
-    raise loaded.error(_without_echoes(faults))
+        raise loaded.error(faults_of(error, loaded.data, model_class)) from None
 
 
 def read_text(path: Path) -> str:
@@ -195,137 +192,3 @@ class _Builder:
             reason = getattr(error, "problem", None) or str(error)
             self.faults.append(Fault(place, str(reason), node.value, "write a plain value, or put it in quotes"))
             return None
-
-
-def _fault(details: ErrorDetails, loaded: Loaded, model_class: type[BaseModel]) -> Fault:
-    place = _place_in_file(details, loaded.data)
-    kind, value, context = details["type"], details["input"], details.get("ctx", {})
-    if kind == "missing" and isinstance(place[-1], int):
-        return Fault(place[:-1], "too few values", value, f"give at least {place[-1] + 1}")
-    if kind == "missing":
-        return Fault(place, "this key is missing", remedy=f"add {place[-1]}: …")
-    if kind == "extra_forbidden":
-        known = _known_keys(model_class.model_json_schema(), details["loc"][:-1])
-        return Fault(place, f"unknown key {place[-1]!r}", remedy=did_you_mean(str(place[-1]), known))
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _wrong_tag(place, value, context)
-    if kind == "literal_error":
-        known = [choice.strip("'") for choice in context["expected"].replace(" or ", ", ").split(", ")]
-        return Fault(place, "not one of the choices", value, did_you_mean(str(value), known))
-    if kind in _WRONG_SHAPE:
-        return Fault(place, *_WRONG_SHAPE[kind](value))
-    message, _, remedy = details["msg"].removeprefix("Value error, ").partition("; ")
-    message = message.replace("Input should be", "must be").replace(" after validation", "")
-    return Fault(place, message, None if isinstance(value, dict) else value, remedy)
-
-
-_WRONG_SHAPE: dict[str, Callable[[object], tuple[str, object, str]]] = {
-    "string_type": lambda value: ("this is not text", value, _as_text(value)),
-    "list_type": lambda value: ("this is not a list", value, "write [a, b], or one line for each, begun with a dash"),
-    "tuple_type": lambda value: ("this is not a list", value, "write [a, b]"),
-    "model_type": lambda value: ("this is not a mapping", value, "write lines of the form key: value under it"),
-    "model_attributes_type": lambda value: (
-        "this is not a mapping",
-        value,
-        "write lines of the form key: value under it",
-    ),
-    "dict_type": lambda value: ("this is not a mapping", value, "write lines of the form key: value under it"),
-    "int_type": lambda value: ("this is not a whole number", value, "write it like 3"),
-    "int_parsing": lambda value: ("this is not a whole number", value, "write it like 3"),
-    "int_from_float": lambda value: ("this is not a whole number", value, "write it like 3"),
-    "float_type": lambda value: ("this is not a number", value, "write it like 0.5"),
-    "float_parsing": lambda value: ("this is not a number", value, "write it like 0.5"),
-    "bool_type": lambda value: ("this is neither true nor false", value, "write true or false"),
-    "bool_parsing": lambda value: ("this is neither true nor false", value, "write true or false"),
-}
-
-
-def _without_echoes(faults: list[Fault]) -> list[Fault]:
-    """Where a value may be of several kinds, each kind complains: keep what lies deepest, and one fault a place."""
-    kept: dict[Place, Fault] = {}
-    for fault in faults:
-        deeper = any(len(other.place) > len(fault.place) == _common(other, fault) for other in faults)
-        if not deeper or fault.value is None:
-            kept.setdefault(fault.place, fault)
-    return list(kept.values())
-
-
-def _common(one: Fault, two: Fault) -> int:
-    """How many parts two places begin with alike."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.place, two.place, strict=False)))
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "YAML reads yes, no, on and off as true and false; put the word in quotes"
-    if isinstance(value, int | float | date):
-        return f"put it in quotes: '{value}'"
-    return "write a text"
-
-
-def _wrong_tag(place: Place, value: object, context: Mapping[str, Any]) -> Fault:
-    key = context["discriminator"].strip("'")
-    if "tag" not in context:
-        if isinstance(value, dict):
-            return Fault(place, f"the key {key!r} is missing", remedy=f"add {key}: …")
-        return Fault(place, "this is not a mapping", value, f"write keys under it, first of all {key}: …")
-    known = [tag.strip("'") for tag in context["expected_tags"].split(", ")]
-    return Fault((*place, key), f"unknown {key}", context["tag"], did_you_mean(context["tag"], known))
-
-
-def _place_in_file(details: ErrorDetails, data: object) -> Place:
-    """Pydantic's location without what is not in the file (the tags of unions)."""
-    place: list[str | int] = []
-    location = details["loc"]
-    for index, part in enumerate(location):
-        if _holds(data, part):
-            data = data[part]  # type: ignore[index]
-        elif not (details["type"] == "missing" and index == len(location) - 1):
-            continue
-        place.append(part)
-    return tuple(place)
-
-
-def _holds(data: object, part: str | int) -> bool:
-    if isinstance(data, list):
-        return isinstance(part, int) and part < len(data)
-    return isinstance(data, dict) and part in data
-
-
-def _known_keys(schema: dict[str, Any], location: Place) -> list[str]:
-    """The keys a model allows at a location, by its JSON schema."""
-    nodes = _variants(schema, schema)
-    for part in location:
-        tagged = [found for node in nodes if (found := _by_tag(node, part, schema))]
-        inside = tagged or _children(nodes, part)
-        # A part without children is the name that pydantic gives to one kind of a union: not in the file.
-        nodes = [found for child in inside for found in _variants(child, schema)] or nodes
-    return sorted({key for node in nodes for key in node.get("properties", {})})
-
-
-def _children(nodes: list[dict[str, Any]], part: str | int) -> list[dict[str, Any]]:
-    found = []
-    for node in nodes:
-        if isinstance(part, int):
-            found.append(node.get("items"))
-        else:
-            found.append(node.get("properties", {}).get(part) or node.get("additionalProperties"))
-    return [child for child in found if isinstance(child, dict)]
-
-
-def _by_tag(node: dict[str, Any], part: str | int, schema: dict[str, Any]) -> dict[str, Any] | None:
-    reference = node.get("discriminator", {}).get("mapping", {}).get(part)
-    return _follow({"$ref": reference}, schema) if reference else None
-
-
-def _variants(node: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """A node itself and all that its references and unions stand for."""
-    node = _follow(node, schema)
-    inner = [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
-    return [node, *(found for child in inner for found in _variants(child, schema))]
-
-
-def _follow(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    while "$ref" in node:
-        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return node

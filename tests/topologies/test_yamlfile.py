@@ -22,11 +22,16 @@ class Other(Strict):
     delay: Duration
 
 
+class Steps(Strict):
+    kind: Literal["steps"] = "steps"
+    steps: list[Inner]
+
+
 class Whole(Strict):
     name: Name
     size: Size = 1
     count: int = 1
-    parts: list[Annotated[Inner | Other, Field(discriminator="kind")]] = Field(default_factory=list)
+    parts: list[Annotated[Inner | Other | Steps, Field(discriminator="kind")]] = Field(default_factory=list)
     choice: str | Inner = ""
     pair: tuple[int, int] = (0, 0)
 
@@ -93,6 +98,9 @@ def test_what_is_not_a_mapping_of_plain_values_is_refused_with_its_line(text, ex
         ("name: a\nparts:\n - {rate: 1mbit}\n", 3, "parts[0]", None, "add kind: …"),
         ("name: a\nparts:\n - inner\n", 3, "parts[0]", "inner", "key: value"),
         ("name: a\nparts:\n - {kind: inner}\n", 3, "parts[0].rate", None, "add rate: …"),
+        ("name: a\nparts:\n - {kind: steps, steps: [], at: 3}\n", 3, "parts[0].at", None, "known: kind, steps"),
+        ("name: a\nparts:\n - {kind: steps, steps: 4}\n", 3, "parts[0].steps", 4, "[a, b]"),
+        ("name: a\nparts:\n - {kind: steps, steps: [{rate: 0}]}\n", 3, "parts[0].steps[0].rate", 0, "100mbit"),
         ("size: 3\n", 1, "name", None, "add name: …"),
         ("name: no\n", 1, "name", False, "in quotes"),
         ("name: 12\n", 1, "name", 12, "'12'"),
