@@ -58,9 +58,12 @@ class WorkersClient:
         """Fork one rank per DC, join them in a group, run the warm-up. Blocks until that is done.
 
         Returns {"pids": [pid by rank], "ready_at": s, "warmup_s": [s per warm-up collective]}. WorkerFailed names the
-        rank that could not.
+        rank that could not, or says that `stop` came first.
         """
-        return self._ask("start", job=job_to_json(job))
+        reply = self._ask("start", job=job_to_json(job))
+        if reply.get("stopped"):
+            raise WorkerFailed("the workers", "stopped before they were ready")
+        return reply
 
     def run(self, on_event: Callable[[Event], None], start_at: float | None = None) -> bool:
         """Run the collectives of the job; `on_event` gets each record as it happens, in this thread.
