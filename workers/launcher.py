@@ -96,22 +96,22 @@ class Launcher:
         if handler is None:
             self._send(client, {"error": f"ask for one of {', '.join(handlers)}"})
             return
-        try:
-            handler(client, request)
-        except (RingroadError, OSError, KeyError, TypeError) as error:
-            self._owner_waits = False
-            self._end_job()
-            self._send(client, {"error": f"cannot {request['op']}: {error}"})
+        handler(client, request)
 
     def _start(self, client: socket.socket, request: Message) -> None:
         if self._crew is not None:
-            raise RingroadError("a job is there already", "stop it first")
-        job = job_from_json(request["job"])
+            self._send(client, {"error": "a job is there already: stop it first"})
+            return
+        try:
+            job = job_from_json(request["job"])
+            emit = partial(self._send, client)
+            self._crew = Crew(job, self._rank_main, self._selector, self._folder, answer=self._answer, emit=emit)
+            self._crew.start([self._server, *self._clients])
+        except (RingroadError, OSError, KeyError, TypeError) as error:
+            self._end_job()
+            self._send(client, {"error": f"the job cannot start: {error}"})
+            return
         self._owner, self._owner_waits = client, True
-        self._crew = Crew(
-            job, self._rank_main, self._selector, self._folder, answer=self._answer, emit=partial(self._send, client)
-        )
-        self._crew.start([self._server, *self._clients])
 
     def _run(self, client: socket.socket, request: Message) -> None:
         if self._crew is None or client is not self._owner or self._owner_waits:
