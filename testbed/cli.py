@@ -1,0 +1,91 @@
+"""`ringroad`: which verbs there are, and how errors become messages and exit codes.
+
+Results go to stdout, everything else to stderr. Imports nothing heavy: `ringroad --help` has to answer at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from testbed.commands import clean, doctor, report, run, topologies, validate
+from testbed.interruption import INTERRUPTED_EXIT_CODE
+from topologies.errors import RingroadError
+
+EXIT_CODES = """\b
+Exit codes: 0 done, 1 something is wrong with the machine or the request, 2 a file or argument is wrong,
+3 the run is not to be trusted, 4 a process that the run depends on died, 130 interrupted.
+"""
+
+
+class _Verbs(TyperGroup):
+    """Turns what a person can cause into one message and an exit code; anything else keeps its traceback."""
+
+    def invoke(self, ctx: typer.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except RingroadError as error:
+            typer.echo(f"ringroad: {error}", err=True)
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            typer.echo("ringroad: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED_EXIT_CODE) from error
+
+
+app = typer.Typer(
+    name="ringroad",
+    cls=_Verbs,
+    help="A wind tunnel for collectives that cross datacenters.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"ringroad {version('ringroad')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    logging.basicConfig(handlers=[_ToStandardError()], format="%(message)s", level=logging.INFO)
+
+
+class _ToStandardError(logging.StreamHandler):
+    """Looks up `sys.stderr` for each line, so that a progress bar can put lines above itself."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> object:
+        return sys.stderr
+
+
+app.command("run")(run.run)
+app.command("validate")(validate.validate)
+app.command("report")(report.report)
+app.add_typer(topologies.app, name="topologies")
+app.command("doctor")(doctor.doctor)
+app.command("clean")(clean.clean)
+
+
+def main() -> None:
+    """The `ringroad` command."""
+    app(prog_name="ringroad")
+
+
+if __name__ == "__main__":
+    main()

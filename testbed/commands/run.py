@@ -1,0 +1,81 @@
+"""`ringroad run`: an experiment from its file to the table that says who won."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from testbed.commands.options import AsJson
+from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
+from topologies.errors import RingroadError
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.progress import Reporter
+    from testbed.report.summary import Summary
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run folder; new, or empty.  [default: a new one in runs/]")
+    ] = None,
+    blocks: Annotated[int | None, typer.Option(help="Run this many blocks instead of the file's.")] = None,
+    arms: Annotated[str | None, typer.Option(metavar="ARM,ARM", help="Run only these of the file's arms.")] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only warnings.")] = False,
+) -> None:
+    """Run an experiment: every arm in every block, then the table and the plots. Needs root.
+
+    Ctrl-C ends it cleanly and keeps what was measured.
+
+    \b
+    Examples:
+      ringroad run experiments/quickstart.yaml
+      ringroad run experiments/quickstart.yaml --blocks 2 --arms static,joint --json >summary.json
+    """
+    from testbed.experiment import load_experiment
+    from testbed.progress import reporter
+
+    if quiet:
+        logging.getLogger().setLevel(logging.WARNING)
+    experiment = load_experiment(file).overridden(blocks, arms.split(",") if arms is not None else None)
+    progress = reporter(quiet)
+    with interruptible():
+        exit_code = _run(experiment, out, progress, as_json)
+    raise typer.Exit(exit_code)
+
+
+def _run(experiment: Experiment, out: Path | None, progress: Reporter, as_json: bool) -> int:
+    from testbed.runner import run_experiment
+
+    try:
+        with progress.shown():
+            run_experiment(experiment, progress, out)
+    except KeyboardInterrupt:
+        log.warning("interrupted: what was measured is kept")
+        _report(progress.folder, as_json)
+        return INTERRUPTED_EXIT_CODE
+    except RingroadError:
+        _report(progress.folder, as_json)
+        raise
+    summary = _report(progress.folder, as_json)
+    return summary.exit_code if summary is not None else 0
+
+
+def _report(folder: Path | None, as_json: bool) -> Summary | None:
+    """Write and show the report, if there is anything to report on."""
+    from testbed.commands.report import show
+    from testbed.report.make import make_report
+    from testbed.runfolder import ARMS
+
+    if folder is None or not (folder / ARMS).exists():
+        return None
+    summary = make_report(folder)
+    show(summary, as_json)
+    return summary

@@ -1,0 +1,67 @@
+"""`ringroad validate`: is an experiment's file right, and what would be run?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+START_S, ARM_S, REPORT_S = 12.0, 3.0, 3.0
+"""What the testbed takes to come up and pass the gate, an arm besides its collectives, and the report."""
+
+
+def _schema(asked: bool) -> None:
+    if asked:
+        import json
+
+        from testbed.experiment import schema
+
+        typer.echo(json.dumps(schema(), indent=2))
+        raise typer.Exit
+
+
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.", show_default=False)],
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", callback=_schema, is_eager=True, help="The JSON schema of such files, for editors."),
+    ] = False,
+) -> None:
+    """Check an experiment's file without running it; show the plan and how long it will take. Needs no root.
+
+    \b
+    Examples:
+      ringroad validate experiments/quickstart.yaml
+      ringroad validate --schema >experiment.schema.json
+    """
+    from testbed.experiment import load_experiment
+
+    for line in describe(load_experiment(file)):
+        typer.echo(line)
+
+
+def describe(experiment: Experiment) -> list[str]:
+    """The plan, line by line."""
+    from testbed.experiment import blocks_plan
+    from topologies.units import format_duration, format_size
+
+    wan = experiment.wan
+    arms = len(experiment.arms) * experiment.blocks
+    expected_s = START_S + arms * (ARM_S + experiment.expected_arm_s) + REPORT_S
+    return [
+        f"{experiment.name}: right",
+        f"  WAN: {wan.name}, {len(wan.dcs)} DCs, {len(wan.links)} links; trace: {experiment.trace.kind}; "
+        f"faults: {len(experiment.faults)}",
+        f"  an arm: {experiment.collectives} AllGathers of {format_size(experiment.size_bytes)} per DC, about "
+        f"{format_duration(experiment.expected_arm_s)} for the static one",
+        *(f"  {label}" for label in experiment.labels()),
+        *(
+            f"  block {plan.block}: {', '.join(arm.name for arm in plan.arms)} (seed {plan.seed})"
+            for plan in blocks_plan(experiment)
+        ),
+        f"  expected: about {format_duration(expected_s)} in all, if every arm is as slow as static",
+    ]

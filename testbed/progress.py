@@ -1,0 +1,116 @@
+"""How a run tells a person how far it is: a bar on a terminal, lines elsewhere, nothing when quiet. All on stderr."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+REFRESHES_PER_SECOND = 1
+"""The run needs the machine more than the bar does."""
+
+
+class Progress(Protocol):
+    """Who is told how far a run is."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Once, when the run folder exists."""
+
+    def begin(self, total: int) -> None:
+        """Once, before the first arm: how many collectives all arms of all blocks have."""
+
+    def phase(self, text: str) -> None:
+        """What is being done now."""
+
+    def advance(self) -> None:
+        """One more collective is done."""
+
+
+class Reporter:
+    """Tells nobody, but remembers the run folder. The other kinds of progress build on it."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Enter while the run goes on."""
+        return nullcontext()
+
+    def keep_in(self, folder: Path) -> None:
+        """See `Progress`."""
+        self.folder = folder
+
+    def begin(self, total: int) -> None:
+        """See `Progress`."""
+
+    def phase(self, text: str) -> None:
+        """See `Progress`."""
+
+    def advance(self) -> None:
+        """See `Progress`."""
+
+
+class Lines(Reporter):
+    """One line per phase: for logs and pipes."""
+
+    def keep_in(self, folder: Path) -> None:
+        """See `Progress`."""
+        super().keep_in(folder)
+        self.phase(f"results go to {folder}")
+
+    def phase(self, text: str) -> None:
+        """See `Progress`."""
+        print(text, file=sys.stderr, flush=True)
+
+
+class Bar(Reporter):
+    """A bar with the phase, the count of collectives and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            expand=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Enter while the run goes on."""
+        return self._bar
+
+    def keep_in(self, folder: Path) -> None:
+        """See `Progress`."""
+        super().keep_in(folder)
+        self._bar.console.print(f"results go to {folder}", highlight=False, soft_wrap=True)
+
+    def begin(self, total: int) -> None:
+        """See `Progress`."""
+        self._bar.reset(self._task, total=total)
+
+    def phase(self, text: str) -> None:
+        """See `Progress`."""
+        self._bar.update(self._task, description=text, refresh=True)
+
+    def advance(self) -> None:
+        """See `Progress`."""
+        self._bar.advance(self._task)
+
+
+def reporter(quiet: bool) -> Reporter:
+    """The kind of progress that fits what stderr is."""
+    if quiet:
+        return Reporter()
+    console = Console(stderr=True)
+    return Bar(console) if console.is_terminal else Lines()
