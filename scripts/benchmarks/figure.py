@@ -22,6 +22,8 @@ class Reach:
         return low <= value <= high
 
     def __str__(self) -> str:
+        if self.at_least is None and self.at_most is None:
+            return "measured"
         if self.at_least is None:
             return f"≤ {self.at_most:g}"
         if self.at_most is None:
