@@ -24,7 +24,7 @@ TCP_SYSCTLS = Path("/proc/sys/net/ipv4")
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What can be emulated here. `congestion_controls` are those that a DC may use without a change to the host."""
+    """What can be emulated here. `congestion_controls` are those that a DC may use."""
 
     kernel: str
     tbf: bool
@@ -47,7 +47,7 @@ def detect() -> Capabilities:
         netem=netem,
         blackhole=blackhole,
         openvswitch_datapath="system" if _has_generic_family("ovs_datapath") else "netdev",
-        congestion_controls=tuple((TCP_SYSCTLS / "tcp_allowed_congestion_control").read_text().split()),
+        congestion_controls=tuple((TCP_SYSCTLS / "tcp_available_congestion_control").read_text().split()),
         default_congestion_control=(TCP_SYSCTLS / "tcp_congestion_control").read_text().strip(),
     )
 

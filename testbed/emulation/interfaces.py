@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import TypeVar
 
@@ -108,9 +109,18 @@ def _configure_here(site: SitePlan, neighbors: Iterable[SitePlan], tcp: TcpSetti
         netlink.addr("add", index=eth0, address=site.ip, prefixlen=PREFIX_LENGTH)
         switch_off_offloads(["eth0"])
         netlink.link("set", index=eth0, state="up")
+        if tcp.congestion_control:
+            _set_congestion_control(netlink, eth0, site, tcp.congestion_control)
         for other in neighbors:
             if other.number != site.number:
                 netlink.neigh("add", ifindex=eth0, dst=other.ip, lladdr=other.mac, state=PERMANENT)
+
+
+def _set_congestion_control(netlink: IPRoute, eth0: int | None, site: SitePlan, name: str) -> None:
+    """On the route to everybody: the namespace's own setting admits only what the whole host allows unprivileged."""
+    network = ip_interface(f"{site.ip}/{PREFIX_LENGTH}").network
+    metrics = {"cc_algo": name}
+    netlink.route("replace", dst=str(network), oif=eth0, scope="link", proto="kernel", prefsrc=site.ip, metrics=metrics)
 
 
 def _write_sysctls(tcp: TcpSettings) -> None:
@@ -122,8 +132,6 @@ def _write_sysctls(tcp: TcpSettings) -> None:
         "ipv4/tcp_wmem": " ".join(map(str, tcp.send_buffer_bytes)),
         "ipv4/tcp_no_metrics_save": "1",
     }
-    if tcp.congestion_control:
-        values["ipv4/tcp_congestion_control"] = tcp.congestion_control
     for name, value in values.items():
         if (net / name).exists():
             (net / name).write_text(value)
