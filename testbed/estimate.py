@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import networkx
 
+from controller.tunnels import edge_lengths
 from testbed.dynamics.timeline import capacities, timeline
 from testbed.dynamics.traces import Change
 from topologies.model import Wan
@@ -19,10 +20,11 @@ from workers.limits import ring_limit_s
 def expected_collective_s(wan: Wan, changes: Sequence[Change], size_bytes: int, over_s: float) -> float:
     """Seconds that an AllGather of `size_bytes` per DC takes on average, the DCs' ring in the listed order.
 
-    Paths are those of fewest hops; `changes` are those of the first `over_s` seconds, all of which count equally.
+    Paths are the controller's shortest; `changes` are those of the first `over_s` seconds, all of which count equally.
     """
-    graph = networkx.DiGraph(list(wan.edges))
-    routes = {(a, b): networkx.shortest_path(graph, a, b) for a in wan.dcs for b in wan.dcs if a != b}
+    graph = networkx.DiGraph()
+    graph.add_weighted_edges_from((a, b, length) for (a, b), length in edge_lengths(wan).items())
+    routes = {(a, b): networkx.shortest_path(graph, a, b, weight="weight") for a in wan.dcs for b in wan.dcs if a != b}
     segments = capacities(wan, timeline(wan, changes))
     ends = [*(at_s for at_s, _ in segments[1:]), over_s]
     done = 0.0

@@ -155,13 +155,18 @@ class Experiment:
 
     def labels(self) -> list[str]:
         """What a reader of any result has to know about how it came about."""
+        labels = [f"capacity: feed, delay {self.controller.feed_delay_s:g} s"]
+        reorder_every = max(arm.reorder_every for arm in self.arms)
+        if reorder_every:
+            labels.append(
+                f"ring agent: every {reorder_every} collectives, bandwidths by {self.agent.source}, "
+                f"policy {self.agent.policy}"
+            )
         pacing = "collectives back to back, so a slower arm meets more of the trace than a faster one"
         if self.every_s is not None:
             pacing = f"a collective every {self.every_s:g} s"
         return [
-            f"capacity: feed, delay {self.controller.feed_delay_s:g} s",
-            f"ring agent: every {max(arm.reorder_every for arm in self.arms)} collectives, "
-            f"bandwidths by {self.agent.source}, policy {self.agent.policy}",
+            *labels,
             f"ring order at the start: {self.initial_order.replace('_', ' ')}",
             f"WAN controller: period {self.controller.period_s:g} s, {self.controller.tunnels} tunnels a pair",
             f"pacing: {pacing}",
@@ -256,11 +261,13 @@ def _wan(spec: ExperimentSpec, loaded: Loaded, folder: Path) -> Wan:
     try:
         return load_wan(spec.wan if is_name else folder / spec.wan)
     except InputError as error:
-        raise loaded.error([Fault(("wan",), error.message, spec.wan, error.remedy)]) from error
+        raise loaded.error([Fault(("wan",), error.message, remedy=error.remedy)]) from error
 
 
 def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[Fault]:
     """What is wrong between the values of the file, before a trace is generated."""
+    if not spec.arms:
+        yield Fault(("arms",), "there is at least one arm", remedy="give [static, wan, ccl, joint], or some of them")
     for index, name in enumerate(spec.arms):
         if name in spec.arms[:index]:
             yield Fault(("arms", index), "this arm is there twice", name, "delete one of them")

@@ -5,6 +5,7 @@ Only the shape of the file is here; whether it makes sense against the WAN is ch
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -65,6 +66,15 @@ class TimeoutsSpec(Strict):
     arm: PositiveDuration | None = None
 
 
+def _congestion_control(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"[a-z0-9_]{1,15}", value):
+        raise ValueError("this is no name of a TCP congestion control; write it like cubic")
+    return value
+
+
+CongestionControl = Annotated[str, BeforeValidator(_congestion_control)]
+
+
 def _as_mapping(value: Any) -> Any:
     """A bare name of a trace kind (`trace: constant`) means the kind without settings."""
     return {"kind": value} if isinstance(value, str) else value
@@ -78,7 +88,7 @@ class ExperimentSpec(Strict):
     wan: str | WanSpec
     trace: Annotated[TraceSpec, BeforeValidator(_as_mapping)] = ConstantSpec(kind="constant")
     faults: list[FaultSpec] = Field(default_factory=list)
-    arms: list[ArmName] = Field(default_factory=lambda: ["static", "wan", "ccl", "joint"], min_length=1)
+    arms: list[ArmName] = Field(default_factory=lambda: ["static", "wan", "ccl", "joint"])
     blocks: Annotated[int, Field(strict=True, ge=1, le=1000)] = 5
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 1
     payload: Size
@@ -91,6 +101,6 @@ class ExperimentSpec(Strict):
     feed: FeedSpec = FeedSpec()
     agent: AgentSpec = AgentSpec()
     controller: ControllerSpec = ControllerSpec()
-    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,15}$")] = "cubic"
+    congestion_control: CongestionControl = "cubic"
     tolerance: ToleranceSpec = ToleranceSpec()
     timeouts: TimeoutsSpec = TimeoutsSpec()

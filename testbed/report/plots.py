@@ -115,18 +115,18 @@ def _strip(axis: Axes, run: ArmRun, slowest_s: float) -> None:
     durations = [collective.duration_s for collective in run.collectives]
     axis.step(starts, durations, where="post", color=colour, linewidth=0.8, alpha=0.5)
     top = slowest_s * 1.35
-    axis.plot(_since(run, run.reconfigured_at), [top * 0.97] * len(run.reconfigured_at), **_RECONFIGURED)
-    axis.plot(_since(run, run.ring_changed_at), [top * 0.84] * len(run.ring_changed_at), **_RING_CHANGED)
+    for moments, height, mark in (
+        (run.reconfigured_at, 0.97, _RECONFIGURED),
+        (run.ring_changed_at, 0.84, _RING_CHANGED),
+    ):
+        seconds = [max(0.0, moment - run.started_at) for moment in moments]
+        axis.plot(seconds, [top * height] * len(seconds), **mark)
     axis.set_ylim(0, top)
     axis.text(1.02, 0.5, run.arm, transform=axis.transAxes, va="center", color=colour, fontweight="bold", fontsize=12)
 
 
 _RECONFIGURED = {"marker": "v", "color": "#0072B2", "linestyle": "none", "markersize": 6, "clip_on": False}
 _RING_CHANGED = {"marker": "o", "color": "#E69F00", "linestyle": "none", "markersize": 5, "clip_on": False}
-
-
-def _since(run: ArmRun, moments: Sequence[float]) -> list[float]:
-    return [moment - run.started_at for moment in moments]
 
 
 def _capacities(axis: Axes, folder: RunFolder, run: ArmRun, links: Sequence[Mapping[str, Any]], end_s: float) -> None:

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import networkx
+import yaml
 
 from testbed.dynamics.timeline import capacities
-from testbed.experiment import Experiment, blocks_plan, load_experiment
+from testbed.experiment import Experiment, blocks_plan, read_experiment
 from testbed.fidelity import Verdict
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from workers.limits import allgather_limit_over_time_s, ring_limit_s
@@ -24,12 +25,20 @@ CLOCK_AT_START = 5000.0
 
 
 def make_run(
-    out: Path, *, file: str = "quickstart.yaml", blocks: int = 3, gains: dict[str, float] | None = None, noise=0.05
+    out: Path,
+    *,
+    file: str = "quickstart.yaml",
+    blocks: int = 3,
+    arms: list[str] | None = None,
+    gains: dict[str, float] | None = None,
+    keys: dict | None = None,
+    noise: float = 0.05,
 ) -> RunFolder:
-    """A finished, trustworthy run of `blocks` blocks."""
-    experiment = load_experiment(EXPERIMENTS / file).overridden(blocks=blocks)
+    """A finished, trustworthy run; `keys` replace those of the experiment's file."""
+    text = yaml.safe_dump(yaml.safe_load((EXPERIMENTS / file).read_text()) | (keys or {}))
+    experiment = read_experiment(text, EXPERIMENTS / file, memory_bytes=2**34).overridden(blocks, arms)
     folder = RunFolder.create(experiment.name, "k3f9", experiment.text, out=out, now=datetime(2026, 1, 2, tzinfo=UTC))
-    manifest = {"run_id": "k3f9", "started": "2026-01-02 03:04 UTC", "experiment": experiment.to_json()}
+    manifest = {"run_id": "k3f9", "started": "2026-01-02T03:04:05+00:00", "experiment": experiment.to_json()}
     folder.write_json(MANIFEST, {**manifest, "labels": experiment.labels(), "notes": ["made up for a test"]})
     folder.write_json(GATE, Verdict(True, (), {"goodput_ratio_min": 0.985, "goodput_ratio_max": 0.993}))
     now = CLOCK_AT_START
@@ -56,7 +65,11 @@ def _run_arm(folder, experiment: Experiment, plan, arm, started_at: float, gain:
             folder.append(plan.block, arm.name, "ring_changes", change)
             now += 0.05
         rates = next(rates for at_s, rates in reversed(segments) if at_s <= now - started_at)
-        took = ring_limit_s(rates, dcs, routes, experiment.size_bytes) / gain * random_stream.lognormvariate(0, noise)
+        took = (
+            min(30.0, ring_limit_s(rates, dcs, routes, experiment.size_bytes))
+            / gain
+            * random_stream.lognormvariate(0, noise)
+        )
         limit_s = allgather_limit_over_time_s(segments, dcs, experiment.size_bytes, now - started_at)
         record = {"event": "collective", "index": index, "start": now, "end": now + took, "limit_s": min(limit_s, took)}
         folder.append(plan.block, arm.name, "collectives", record)
