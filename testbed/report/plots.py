@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 import matplotlib
@@ -31,6 +32,7 @@ ARM_COLOURS = {"static": "#000000", "wan": "#0072B2", "ccl": "#E69F00", "joint":
 FAULT_COLOUR = "#D55E00"
 LINK_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 MAX_LINKS_NAMED = 12
+MAX_NAME_SHOWN = 50
 WIDTH_INCHES, DOTS_PER_INCH = 9.0, 150
 STYLE = {
     "font.size": 10,
@@ -87,10 +89,8 @@ def _completion_time(
         _shade_faults(axis, experiment["faults"], _length_s(longest))
     axes[-1].set_xlim(0, _length_s(longest))
     axes[-1].set_xlabel("seconds since the start of the arm")
-    _head(figure, f"{summary.experiment}: block {shown[0].block} of {summary.blocks_planned}", summary)
-    figure.legend(
-        handles=_legend(experiment), loc="upper right", ncols=4, fontsize=9, handletextpad=0.5, borderaxespad=0.7
-    )
+    _head(figure, f"block {shown[0].block} of {summary.blocks_planned}", summary)
+    figure.legend(handles=_legend(experiment), loc="upper right", bbox_to_anchor=(0.85, 0.965), ncols=4, fontsize=9)
     return figure
 
 
@@ -141,7 +141,7 @@ def _capacities(axis: Axes, folder: RunFolder, run: ArmRun, links: Sequence[Mapp
         if backward != forward:
             axis.step(*backward, where="post", color=colour, linewidth=1.0, linestyle=(0, (4, 2)))
     axis.set_ylim(bottom=0)
-    axis.set_title("capacity of each link in Mbit/s", loc="left", fontsize=10)
+    axis.set_title(f"capacity of each of the {len(links)} links in Mbit/s", loc="left", fontsize=10)
     if len(links) <= MAX_LINKS_NAMED:
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5, handlelength=1.4, labelspacing=0.35)
 
@@ -194,7 +194,7 @@ def _distribution(runs: Sequence[ArmRun], summary: Summary) -> Figure:
     axis.set_xlabel("seconds that one AllGather took")
     axis.set_ylabel("of all AllGathers took no longer")
     axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, fontsize=10, columnspacing=2.5)
-    _head(figure, f"{summary.experiment}: {summary.blocks_finished} blocks", summary)
+    _head(figure, f"{summary.blocks_finished} of {summary.blocks_planned} blocks", summary)
     return figure
 
 
@@ -205,6 +205,8 @@ def _label(arm: str, median_s: float, summary: Summary) -> str:
 
 
 def _head(figure: Figure, text: str, summary: Summary) -> None:
-    figure.text(0.02, 0.975, text, fontsize=12, fontweight="bold", va="top")
-    if not summary.trustworthy:
-        figure.text(0.02, 0.935, "NOT TRUSTWORTHY", fontsize=11, fontweight="bold", va="top", color=FAULT_COLOUR)
+    """What is shown, in one line over the whole width."""
+    name = shorten(summary.experiment, MAX_NAME_SHOWN, placeholder="…")
+    doubt = "" if summary.trustworthy else "   NOT TRUSTWORTHY"
+    colour = "black" if summary.trustworthy else FAULT_COLOUR
+    figure.text(0.02, 0.985, f"{name}: {text}{doubt}", fontsize=12, fontweight="bold", va="top", color=colour)
