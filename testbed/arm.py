@@ -1,0 +1,217 @@
+"""One arm of one block: the same history of the WAN, one pair of control loops, and what its collectives took.
+
+Expects a testbed that is up and a launcher that listens; leaves both ready for the next arm.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.client import ControllerClient, EventStream
+from testbed.bandwidths import BandwidthService, Network
+from testbed.bed import Testbed
+from testbed.dynamics.player import Player
+from testbed.dynamics.timeline import Instant, capacities
+from testbed.experiment import Arm, BlockPlan, Experiment
+from testbed.fidelity import Verdict, judge_arm
+from testbed.fidelity_sampling import CpuSampler
+from testbed.runfolder import RunFolder
+from topologies.errors import RingroadError
+from workers.client import WorkersClient
+from workers.job import Agent, BackToBack, Every, Job, Rank
+from workers.limits import allgather_limit_over_time_s
+
+LEAD_S = 0.25
+"""From the decision to start until second 0 of the trace, so that every rank and the player hear of it in time."""
+
+
+class ArmTimeout(RingroadError):
+    """An arm took longer than its limit."""
+
+
+@dataclass(frozen=True)
+class ArmSetting:
+    """What an arm runs on, and where its records go. `on_collective` is told of each finished one."""
+
+    bed: Testbed
+    experiment: Experiment
+    folder: RunFolder
+    workers_socket: Path
+    on_collective: Callable[[], None]
+
+
+def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
+    """Run one arm and append its records, last the line in `arms.jsonl`. Blocks until its collectives are done.
+
+    The verdict says whether the machine kept up. WorkerFailed if a worker dies, ArmTimeout after the arm's limit,
+    WireError if the controller or the launcher is gone (the runner then knows whose death it was).
+    """
+    bed, experiment, folder = setting.bed, setting.experiment, setting.folder
+    instants = experiment.timeline(block.seed)
+
+    def record(kind: str, entry: dict[str, Any]) -> None:
+        folder.append(block.block, arm.name, kind, entry)
+
+    bed.reset()
+    bed.controller.reset(arm.wan_policy, experiment.controller.period_s)
+    socket = bed.state / "bandwidths.sock"
+    with (
+        _sources(bed) as sources,
+        BandwidthService(socket, sources),
+        _journal(bed, record),
+        WorkersClient(setting.workers_socket) as workers,
+    ):
+        job = job_of(bed, experiment, arm, folder.logs / f"block{block.block}-{arm.name}", socket, block.seed)
+        pids: dict[str, int] = {}
+        player = Player(
+            instants,
+            bed.wan,
+            bed,
+            record=record,
+            crash=lambda dc: os.kill(pids[dc], signal.SIGKILL),
+            failed=lambda _: workers.stop(),
+        )
+        player.prepare()
+        pids |= zip(job.dcs, workers.start(job)["pids"], strict=True)
+        drops = stray_drops(bed)
+        start_at = time.monotonic() + LEAD_S
+        limits = _Limits(bed, instants, experiment, start_at)
+
+        def on_event(event: dict[str, Any]) -> None:
+            if event["event"] == "collective":
+                record("collectives", limits.added(event))
+                setting.on_collective()
+            elif event["event"] == "ring_change":
+                record("ring_changes", event)
+
+        with CpuSampler() as cpu, _limited(experiment.timeouts.arm_s, workers) as expired:
+            player.start(start_at)
+            try:
+                done = workers.run(on_event, start_at=start_at)
+            finally:
+                player.stop()
+    if expired.is_set():
+        raise ArmTimeout(
+            f"block {block.block}, {arm.name}: not done after {experiment.timeouts.arm_s:g} s",
+            "give `timeouts: {arm: …}` more, or fewer collectives; `ringroad report` shows how far it came",
+        )
+    if not done:
+        raise RingroadError(f"block {block.block}, {arm.name} was stopped before its last collective")
+    stray = {place: count - drops.get(place, 0) for place, count in stray_drops(bed).items()}
+    verdict = judge_arm(cpu.samples, stray, experiment.tolerance)
+    folder.append_arm(
+        {
+            "block": block.block,
+            "arm": arm.name,
+            "seed": block.seed,
+            "started_at": start_at,
+            "ended_at": time.monotonic(),
+            "verdict": verdict,
+        }
+    )
+    return verdict
+
+
+def job_of(bed: Testbed, experiment: Experiment, arm: Arm, logs: Path, socket: Path, seed: int) -> Job:
+    """What the workers are asked to do in this arm."""
+    logs.mkdir(parents=True, exist_ok=True)
+    return Job(
+        ranks=tuple(Rank(dc, bed.dc(dc).netns_pid) for dc in bed.wan.dcs),
+        size_bytes=experiment.size_bytes,
+        log_folder=str(logs.resolve()),
+        collectives=experiment.collectives,
+        warmup=experiment.warmup,
+        pacing=BackToBack() if experiment.every_s is None else Every(experiment.every_s),
+        agent=Agent(
+            every=arm.reorder_every,
+            source=experiment.agent.source,
+            policy=experiment.agent.policy,
+            margin=experiment.agent.margin,
+        ),
+        initial_order=experiment.initial_order,
+        bandwidth_socket=str(socket),
+        seed=seed,
+        timeout_s=experiment.timeouts.collective_s,
+    )
+
+
+def stray_drops(bed: Testbed) -> dict[str, int]:
+    """Packets lost so far where no link is emulated, by directed edge."""
+    return {" → ".join(link.edge): link.other_drops for link in bed.links()}
+
+
+class _Limits:
+    """Adds to each collective how fast it could have been at best on the WAN as it was while it ran."""
+
+    def __init__(self, bed: Testbed, instants: Sequence[Instant], experiment: Experiment, start_at: float) -> None:
+        self._segments = [(start_at + at_s, rates) for at_s, rates in capacities(bed.wan, instants)]
+        self._dcs, self._size_bytes = bed.wan.dcs, experiment.size_bytes
+
+    def added(self, collective: dict[str, Any]) -> dict[str, Any]:
+        start = max(collective["start"], self._segments[0][0])
+        return collective | {"limit_s": allgather_limit_over_time_s(self._segments, self._dcs, self._size_bytes, start)}
+
+
+@contextmanager
+def _sources(bed: Testbed) -> Iterator[dict[str, Callable[[], Network]]]:
+    """What ring agents can ask: the controller's view, and what the kernel holds on the routes that are in force."""
+    with ControllerClient(bed.state / "controller.sock") as controller:
+
+        def feed() -> Network:
+            view = controller.view()
+            return {e: 0.0 if e in view.down else rate for e, rate in view.capacities_bps.items()}, view.routes
+
+        def oracle() -> Network:
+            rates = {
+                link.edge: link.properties.rate_bps if link.up and not link.blackholed else 0.0 for link in bed.links()
+            }
+            return rates, controller.view().routes
+
+        yield {"feed": feed, "oracle": oracle}
+
+
+@contextmanager
+def _journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
+    """Keeps every reconfiguration that the controller reports while the context lasts."""
+
+    def listen(stream: EventStream) -> None:
+        with suppress(RingroadError, OSError):
+            for event in stream.events():
+                if event.get("event") == "reconfiguration":
+                    record("reconfigurations", event)
+
+    with EventStream(bed.state / "controller.sock") as stream:
+        thread = threading.Thread(target=listen, args=(stream,), name="journal", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stream.close()
+            thread.join()
+
+
+@contextmanager
+def _limited(limit_s: float, workers: WorkersClient) -> Iterator[threading.Event]:
+    """Stops the workers after `limit_s`; the event says whether that was needed."""
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        with suppress(RingroadError):
+            workers.stop()
+
+    timer = threading.Timer(limit_s, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()

@@ -1,0 +1,140 @@
+"""A whole run: the testbed up, the fidelity gate, every block × arm, and a run folder that tells all of it.
+
+The only module that sees every part at once. Results so far are kept whatever happens; nothing else stays behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from controller.settings import ControllerSettings
+from testbed.arm import ArmSetting, run_arm
+from testbed.bed import Testbed
+from testbed.emulation.interfaces import TcpSettings
+from testbed.emulation.processes import Process, ProcessDied, Watch
+from testbed.experiment import Experiment, blocks_plan
+from testbed.feed import FeedSettings
+from testbed.fidelity import Goodput, Verdict, judge_links
+from testbed.measure import goodput, pinned_to_edges
+from testbed.progress import Progress
+from testbed.runfolder import GATE, MANIFEST, RunFolder
+from topologies.errors import RingroadError
+from topologies.wire import listen
+from workers.client import WorkersClient
+
+log = logging.getLogger(__name__)
+
+GATE_S = 3.0
+"""How long every link is loaded before the arms."""
+
+PACKAGES = ("ringroad", "torch", "ryu", "os-ken", "eventlet", "mininet", "pyroute2", "numpy")
+
+
+def run_experiment(experiment: Experiment, progress: Progress, out: Path | None = None) -> RunFolder:
+    """Run it, and return the folder with everything measured. Blocks until all blocks are done.
+
+    Raises ProcessDied, WorkerFailed or another RingroadError naming the culprit; the folder then holds what there was.
+    """
+    settings = ControllerSettings(
+        policy="shortest",
+        period_s=experiment.controller.period_s,
+        tunnels=experiment.controller.tunnels,
+        margin=experiment.controller.margin,
+        stack=experiment.controller.stack,
+    )
+    bed = Testbed(
+        experiment.wan,
+        controller=settings,
+        feed=FeedSettings(experiment.controller.feed_delay_s),
+        tcp=TcpSettings(congestion_control=experiment.congestion_control),
+    )
+    with RunFolder.create(experiment.name, bed.run_id, experiment.text, out=out) as folder:
+        progress.keep_in(folder.path)
+        bed.log_folder = folder.logs
+        progress.phase("bringing the WAN up")
+        with bed:
+            folder.write_json(MANIFEST, manifest(experiment, bed))
+            _run_on(bed, experiment, folder, progress)
+    return folder
+
+
+def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
+    socket = bed.state / "workers.sock"
+    with _launcher(bed, socket, folder.logs / "workers.log") as launcher, _blaming(bed, launcher, socket):
+        progress.phase("fidelity gate: loading every link at once")
+        folder.write_json(GATE, gate(bed, experiment))
+        plan = blocks_plan(experiment)
+        progress.begin(len(plan) * len(experiment.arms) * experiment.collectives)
+        setting = ArmSetting(bed, experiment, folder, socket, progress.advance)
+        for block in plan:
+            for arm in block.arms:
+                progress.phase(f"block {block.block} of {len(plan)}: {arm.name}")
+                run_arm(setting, block, arm)
+
+
+def gate(bed: Testbed, experiment: Experiment) -> Verdict:
+    """Load every directed link at once, and judge whether each carries what it is set to."""
+    bed.reset()
+    with pinned_to_edges(bed):
+        measured = goodput(bed, seconds=GATE_S)
+    goodputs = [Goodput(edge, each.rate_bps, each.delivered_bps) for edge, each in measured.items()]
+    return judge_links(goodputs, experiment.tolerance)
+
+
+def manifest(experiment: Experiment, bed: Testbed) -> dict[str, Any]:
+    """What a reader needs to repeat the run or to doubt it."""
+    return {
+        "run_id": bed.run_id,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started_at": time.monotonic(),
+        "experiment": experiment.to_json(),
+        "labels": experiment.labels(),
+        "notes": list(bed.notes),
+        "capabilities": bed.capabilities,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return None
+
+
+@contextmanager
+def _launcher(bed: Testbed, socket: Path, log_file: Path) -> Iterator[Process]:
+    """The process that has imported torch once and forks the workers of every arm. The testbed ends it."""
+    with listen(socket) as server:
+        arguments = [sys.executable, "-m", "workers", "--socket", str(socket), "--listen-fd", str(server.fileno())]
+        process = bed.start("workers' launcher", arguments, log_file, pass_fds=[server.fileno()])
+    try:
+        yield process
+    finally:
+        socket.unlink(missing_ok=True)
+
+
+@contextmanager
+def _blaming(bed: Testbed, launcher: Process, socket: Path) -> Iterator[None]:
+    """Whatever goes wrong because a process died is blamed on that process, and nothing waits for it any more."""
+
+    def wake(_: ProcessDied) -> None:
+        with suppress(RingroadError), WorkersClient(socket) as workers:
+            workers.stop()
+
+    with Watch([*bed.processes(), launcher], on_death=wake) as watch:
+        try:
+            yield
+        except (RingroadError, OSError) as error:
+            raise (watch.dead() or error) from error
+        watch.check()
