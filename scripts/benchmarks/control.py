@@ -14,6 +14,7 @@ from benchmarks.flow import packet_counts, packets_lost, steady_flow
 from controller.client import EventStream
 from testbed.bed import Testbed
 from testbed.feed import FeedSettings
+from topologies import RingroadError
 from topologies.model import Edge
 from topologies.wanfile import load_wan
 
@@ -90,8 +91,11 @@ def _seconds_until_installed(bed: Testbed, stream: EventStream, edge: Edge) -> f
     """Drop an edge's capacity; from when the kernel held it until the switches confirmed the move."""
     called_at = time.monotonic()
     bed.shape(edge, rate_bps=DROPPED_BPS, direction=edge)
-    for event in stream.events(timeout_s=EVENT_S):
-        mine = event.get("cause") == "capacity" and event["happened_at"] >= called_at
-        if event["event"] == "reconfiguration" and mine and event["installed_at"] is not None:
-            return event["installed_at"] - event["happened_at"]
-    raise EOFError("the controller is gone")
+    try:
+        for event in stream.events(timeout_s=EVENT_S):
+            mine = event.get("cause") == "capacity" and event["happened_at"] >= called_at
+            if event["event"] == "reconfiguration" and mine and event["installed_at"] is not None:
+                return event["installed_at"] - event["happened_at"]
+    except TimeoutError as error:
+        raise RingroadError(f"no pair has left {edge[0]} → {edge[1]} within {EVENT_S:g} s") from error
+    raise RingroadError("the controller is gone", f"look at {bed.log_folder}/controller.log")

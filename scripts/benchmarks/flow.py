@@ -16,8 +16,8 @@ from testbed.emulation.dc import Dc
 from topologies import Edge, RingroadError
 
 READY_S = 30.0
-BLOCK_BYTES = 8000
-"""Written at once: about a frame, so that the flow has no bursts."""
+BLOCK_BYTES = 1400
+"""Written and sent at once: many small packets, so that one is always under way, and no bursts."""
 
 
 @contextmanager
@@ -28,8 +28,10 @@ def steady_flow(bed: Testbed, pair: Edge, rate_bps: float) -> Iterator[None]:
     client = None
     try:
         _wait_for(server, b"listening")
-        rate = ["--bitrate", f"{rate_bps:.0f}", "--length", str(BLOCK_BYTES), "--time", "3600"]
-        client = _popen(source, ["iperf3", "--client", target.ip, "--forceflush", "--interval", "1", *rate])
+        rate = ["--bitrate", f"{rate_bps:.0f}", "--length", str(BLOCK_BYTES), "--set-mss", str(BLOCK_BYTES)]
+        client = _popen(
+            source, ["iperf3", "--client", target.ip, "--forceflush", "--interval", "1", "--time", "3600", *rate]
+        )
         _wait_for(client, b"bits/sec")
         yield
     finally:
