@@ -99,4 +99,7 @@ def test_the_python_example_of_the_readme_runs():
     )
 
     assert done.returncode == 0, done.stderr
-    assert "receiver" in done.stdout
+    assert "('tokyo', 'oregon')" in done.stdout
+    assert "Mbit/s of 30.0" in done.stdout
+    assert "down: [('tokyo', 'oregon'), ('oregon', 'tokyo')]" in done.stdout
+    assert "ping: answered" in done.stdout
