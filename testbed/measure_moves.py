@@ -13,11 +13,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from controller.client import EventStream
 from controller.records import Reconfiguration, reconfiguration_from_json
 from controller.view import Pair, Route
 from testbed.bed import Testbed
 from topologies import Edge, RingroadError
+
+START_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,7 @@ def count_losses(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int, 
     The pair is left unpinned. RingroadError if an end of the flow fails.
     """
     packets = round((moves * 0.05 + 0.5) / every_s)
-    receiver = start_end(bed, pair[1], "receive")
-    sender = start_end(bed, pair[0], "send", bed.dc(pair[1]).ip, str(packets), str(every_s))
+    receiver, sender = start_flow(bed, pair, "udp", packets, every_s)
     _move(bed, pair, routes, moves)
     result_of(sender)
     return NumberedFlow(**result_of(receiver))
@@ -46,41 +49,39 @@ def count_losses(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int, 
 
 def count_retransmissions(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int, rate_bps: float) -> int:
     """TCP retransmissions of a flow paced at `rate_bps`, below what the links carry, while the pair is moved."""
-    receiver = start_end(bed, pair[1], "receive-tcp")
-    seconds = moves * 0.05 + 0.5
-    sender = start_end(bed, pair[0], "send-tcp", bed.dc(pair[1]).ip, str(rate_bps), str(seconds))
+    receiver, sender = start_flow(bed, pair, "tcp", rate_bps, moves * 0.05 + 0.5)
     _move(bed, pair, routes, moves)
     result_of(receiver)
     return result_of(sender)["retransmissions"]
 
 
 def time_reroutes(bed: Testbed, edge: Edge, low_bps: float, trials: int) -> list[Reconfiguration]:
-    """Drop one edge's rate `trials` times (and raise it again between): what the controller recorded of each drop.
+    """Drop one edge's rate `trials` times, from shortest paths each time: what the controller recorded of each drop.
 
-    Drop to confirmed ingress rules: `installed_at - happened_at`, where `happened_at` is when the kernel held the rate.
+    Drop to confirmed ingress rules is `installed_at - happened_at`; `happened_at` is when the kernel held the rate.
     RingroadError if a drop moves nothing within 10 s, as under a policy that never moves.
     """
     assert bed.controller is not None
-    high_bps = bed.wan.edges[edge].rate_bps
+    policy, high_bps = bed.controller.status().policy, bed.wan.edges[edge].rate_bps
     records = []
     with bed.controller.subscribe() as stream:
-        events = stream.events(timeout_s=10.0)
-
-        def _shape(rate_bps: float) -> Reconfiguration:
-            since = time.monotonic()
-            bed.shape(edge, rate_bps=rate_bps, direction=edge)
-            for event in events:
-                if event.get("cause") == "capacity" and event["happened_at"] >= since:
-                    return reconfiguration_from_json(event)
-            raise RingroadError("the controller is gone")
-
         for _ in range(trials):
-            try:
-                records.append(_shape(low_bps))
-                _shape(high_bps)
-            except TimeoutError as error:
-                raise RingroadError(f"no pair moved when {'-'.join(edge)} went to {low_bps:g} bit/s") from error
+            bed.controller.reset(policy)
+            since = time.monotonic()
+            bed.shape(edge, rate_bps=low_bps, direction=edge)
+            records.append(_reroute_since(stream, since))
+            bed.shape(edge, rate_bps=high_bps, direction=edge)
     return records
+
+
+def _reroute_since(stream: EventStream, since: float) -> Reconfiguration:
+    try:
+        for event in stream.events(timeout_s=10.0):
+            if event.get("cause") == "capacity" and event["happened_at"] >= since:
+                return reconfiguration_from_json(event)
+    except TimeoutError as error:
+        raise RingroadError("a drop of capacity moved no pair", "choose an edge that a pair can leave") from error
+    raise RingroadError("the controller is gone")
 
 
 def _move(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int) -> None:
@@ -92,14 +93,28 @@ def _move(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int) -> None
     bed.controller.unpin(pair)
 
 
-def start_end(bed: Testbed, dc: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """One end of a flow in its DC (arguments of `numberedflow`), once it is ready. A receiver comes first."""
+def start_flow(
+    bed: Testbed, pair: Pair, protocol: Literal["udp", "tcp"], *numbers: float
+) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+    """Receiver and sender of a flow that has begun; `result_of` each tells how it ended.
+
+    The numbers are packets and seconds between them for UDP, bit/s and seconds in all for TCP.
+    """
+    receiver, port = _start_end(bed, pair[1], f"receive-{protocol}")
+    address = bed.site(pair[1]).ip
+    sender, _ = _start_end(bed, pair[0], f"send-{protocol}", address, str(port), *map(str, numbers))
+    return receiver, sender
+
+
+def _start_end(bed: Testbed, site: str, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     command = [sys.executable, "-m", "testbed.numberedflow", *arguments]
-    process = bed.dc(dc).popen(command, stdout=subprocess.PIPE)
+    process = bed.site(site).popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    if not select.select([process.stdout], [], [], 10.0)[0] or process.stdout.readline() != b"ready\n":
-        raise RingroadError(f"the end of the flow in {dc} did not start")
-    return process
+    readable, _, _ = select.select([process.stdout], [], [], START_WITHIN_S)
+    words = process.stdout.readline().split() if readable else []
+    if words[:1] != [b"ready"]:
+        raise RingroadError(f"one end of the flow {'did not start' if not readable else 'failed'} in {site}")
+    return process, int(words[1])
 
 
 def result_of(process: subprocess.Popen[bytes]) -> dict:

@@ -1,7 +1,7 @@
 """One end of a numbered flow inside a DC: sends packets that carry their number, or counts what became of them.
 
 A program of its own, `python -m testbed.numberedflow`; it knows nothing of the testbed that it runs in. It prints
-`ready` once the other end can be started, and at its end what it counted, as JSON.
+`ready`, with the port of a receiver, once the other end can be started, and at its end what it counted, as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-PORT = 7790
 PACKET = struct.Struct("!QQ")
 """Number of the packet, and how many there will be."""
 PACKET_BYTES = 1000
@@ -24,14 +23,14 @@ TOTAL_RETRANSMISSIONS = struct.Struct("=100xI")
 """`tcpi_total_retrans` in Linux's `struct tcp_info`."""
 
 
-def _ready() -> None:
-    print("ready", flush=True)
+def _ready(end: socket.socket) -> None:
+    print("ready", end.getsockname()[1], flush=True)
 
 
-def _send(address: str, packets: int, every_s: float) -> dict:
+def _send_udp(address: str, port: int, packets: int, every_s: float) -> dict:
     flow = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    flow.connect((address, PORT))
-    _ready()
+    flow.connect((address, port))
+    _ready(flow)
     start = time.monotonic()
     for number in range(packets):
         time.sleep(max(0.0, start + number * every_s - time.monotonic()))
@@ -39,11 +38,11 @@ def _send(address: str, packets: int, every_s: float) -> dict:
     return {"sent": packets}
 
 
-def _receive() -> dict:
+def _receive_udp() -> dict:
     flow = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     flow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 2**20)
-    flow.bind(("", PORT))
-    _ready()
+    flow.bind(("", 0))
+    _ready(flow)
     seen: set[int] = set()
     late = repeated = total = 0
     longest_gap_s, last_at, newest = 0.0, 0.0, -1
@@ -69,10 +68,10 @@ def _receive() -> dict:
     }
 
 
-def _send_tcp(address: str, rate_bps: float, seconds: float) -> dict:
-    flow = socket.create_connection((address, PORT))
+def _send_tcp(address: str, port: int, rate_bps: float, seconds: float) -> dict:
+    flow = socket.create_connection((address, port))
     piece = bytes(round(rate_bps / 8 / 200))
-    _ready()
+    _ready(flow)
     start = time.monotonic()
     for number in range(round(seconds * 200)):
         time.sleep(max(0.0, start + number / 200 - time.monotonic()))
@@ -83,8 +82,8 @@ def _send_tcp(address: str, rate_bps: float, seconds: float) -> dict:
 
 
 def _receive_tcp() -> dict:
-    server = socket.create_server(("", PORT))
-    _ready()
+    server = socket.create_server(("", 0))
+    _ready(server)
     flow, _ = server.accept()
     received = 0
     while piece := flow.recv(2**18):
@@ -96,11 +95,11 @@ def main(arguments: Sequence[str]) -> int:
     """The end that the arguments name; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m testbed.numberedflow", description=__doc__)
     ends = parser.add_subparsers(required=True)
-    ends.add_parser("receive").set_defaults(end=_receive)
+    ends.add_parser("receive-udp").set_defaults(end=_receive_udp)
     ends.add_parser("receive-tcp").set_defaults(end=_receive_tcp)
     for name, end, numbers in (
-        ("send", _send, {"packets": int, "every_s": float}),
-        ("send-tcp", _send_tcp, {"rate_bps": float, "seconds": float}),
+        ("send-udp", _send_udp, {"port": int, "packets": int, "every_s": float}),
+        ("send-tcp", _send_tcp, {"port": int, "rate_bps": float, "seconds": float}),
     ):
         sender = ends.add_parser(name)
         sender.add_argument("address")
