@@ -130,21 +130,33 @@ class EventStream:
     """
 
     def __init__(self, socket_path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._buffer = bytearray()
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection.settimeout(timeout_s)
         try:
             self._connection.connect(os.fspath(socket_path))
-            self._messages = wire.messages(self._connection)
             wire.send(self._connection, {"op": "subscribe"})
-            next(self._messages)
+            next(self.events(timeout_s))
         except (OSError, StopIteration) as error:
             self._connection.close()
             raise wire.WireError(f"nobody answers at {socket_path}: {error}") from error
 
     def events(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
-        """Block for each next event, each at most `timeout_s` (TimeoutError after it); ends with the controller."""
-        self._connection.settimeout(timeout_s)
-        return self._messages
+        """Block for each next event; ends with the controller.
+
+        TimeoutError when one takes longer than `timeout_s`; nothing is lost by it, call again to go on.
+        """
+        while True:
+            line, newline, rest = self._buffer.partition(b"\n")
+            if newline:
+                self._buffer = rest
+                yield wire.decode(bytes(line))
+                continue
+            self._connection.settimeout(timeout_s)
+            received = self._connection.recv(65536)
+            if not received:
+                return
+            self._buffer += received
 
     def fileno(self) -> int:
         """Readable when an event waits, unless one was read together with its predecessor: then iterate on."""

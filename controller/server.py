@@ -37,9 +37,7 @@ class Server:
         self._path, self._openflow_port = path, openflow_port
         self._subscribers: set[_Connection] = set()
         self.engine: Engine
-        with contextlib.suppress(FileNotFoundError):
-            _remove_abandoned(path)
-        self._listener = green(wire.listen(path))
+        self._listener = green(_listen(path))
 
     def start(self) -> None:
         """Serve from now on, in green threads."""
@@ -220,12 +218,22 @@ def _route(value: Any) -> Route:
     return tuple(value)
 
 
-def _remove_abandoned(path: Path) -> None:
-    """A socket that nobody listens on is left over from a controller that was killed."""
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _listen(path: Path) -> socket.socket:
+    """The controller's socket. RingroadError if it cannot be opened, or if another controller answers there."""
     try:
-        probe.connect(str(path))
-    except ConnectionRefusedError:
-        path.unlink()
-    finally:
-        probe.close()
+        if path.exists() and not _remove_abandoned(path):
+            raise RingroadError(f"another controller listens at {path}", "end it, or give this one another socket")
+        return wire.listen(path)
+    except OSError as error:
+        raise RingroadError(f"cannot listen at {path}: {error.strerror}", "give a path in a folder of yours") from error
+
+
+def _remove_abandoned(path: Path) -> bool:
+    """Remove a socket that nobody listens on, left over from a controller that was killed; False if somebody does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return True
+    return False

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from wans import wan_of, wiring_of
 
-from controller.client import ControllerClient, wait_listening
+from controller.client import ControllerClient, EventStream, wait_listening
 from controller.settings import STACKS, ControllerConfig, ControllerSettings, save_config
 from topologies import wire
 
@@ -165,6 +165,25 @@ def test_a_socket_left_behind_by_a_killed_controller_is_taken_over(tmp_path: Pat
         wait_listening(process)
         with ControllerClient(path) as client:
             assert not client.status().ready
+
+
+def test_a_second_controller_on_the_same_socket_is_refused_and_the_first_unharmed(tmp_path: Path):
+    with _running(tmp_path) as (first, path):
+        wait_listening(first)
+
+        with _running(tmp_path) as (second, _):
+            assert second.wait(ENDS_WITHIN_S) == 1
+
+        assert "another controller listens at" in (tmp_path / "log").read_text()
+        with ControllerClient(path) as client:
+            assert not client.status().ready
+
+
+def test_a_subscriber_that_waited_in_vain_can_go_on_waiting(controllers_socket: Path):
+    with EventStream(controllers_socket) as stream:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                next(stream.events(timeout_s=0.01))
 
 
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path):
