@@ -1,7 +1,6 @@
-"""What moving a path does to the packets on it, and how fast a move follows its cause.
+"""Flows between two DCs of a running `Testbed`, and what moving their path does to their packets.
 
-Its functions drive a running `Testbed`; the ends of the flows are `numberedflow`. It knows nothing of how results are
-kept or judged.
+The ends of the flows are the program `numberedflow`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from controller.client import EventStream
-from controller.records import Reconfiguration, reconfiguration_from_json
 from controller.view import Pair, Route
 from testbed.bed import Testbed
-from topologies import Edge, RingroadError
+from topologies import RingroadError
 
+NUMBERED_FLOW = str(Path(__file__).with_name("numberedflow.py"))
 START_WITHIN_S = 20.0
 
 
@@ -47,43 +46,6 @@ def count_losses(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int, 
     return NumberedFlow(**result_of(receiver))
 
 
-def count_retransmissions(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int, rate_bps: float) -> int:
-    """TCP retransmissions of a flow paced at `rate_bps`, below what the links carry, while the pair is moved."""
-    receiver, sender = start_flow(bed, pair, "tcp", rate_bps, moves * 0.05 + 0.5)
-    _move(bed, pair, routes, moves)
-    result_of(receiver)
-    return result_of(sender)["retransmissions"]
-
-
-def time_reroutes(bed: Testbed, edge: Edge, low_bps: float, trials: int) -> list[Reconfiguration]:
-    """Drop one edge's rate `trials` times, from shortest paths each time: what the controller recorded of each drop.
-
-    Drop to confirmed ingress rules is `installed_at - happened_at`; `happened_at` is when the kernel held the rate.
-    RingroadError if a drop moves nothing within 10 s, as under a policy that never moves.
-    """
-    assert bed.controller is not None
-    policy, high_bps = bed.controller.status().policy, bed.wan.edges[edge].rate_bps
-    records = []
-    with bed.controller.subscribe() as stream:
-        for _ in range(trials):
-            bed.controller.reset(policy)
-            since = time.monotonic()
-            bed.shape(edge, rate_bps=low_bps, direction=edge)
-            records.append(_reroute_since(stream, since))
-            bed.shape(edge, rate_bps=high_bps, direction=edge)
-    return records
-
-
-def _reroute_since(stream: EventStream, since: float) -> Reconfiguration:
-    try:
-        for event in stream.events(timeout_s=10.0):
-            if event.get("cause") == "capacity" and event["happened_at"] >= since:
-                return reconfiguration_from_json(event)
-    except TimeoutError as error:
-        raise RingroadError("a drop of capacity moved no pair", "choose an edge that a pair can leave") from error
-    raise RingroadError("the controller is gone")
-
-
 def _move(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int) -> None:
     """Moves 50 ms apart; each is confirmed by the switches before the wait for the next begins."""
     assert bed.controller is not None
@@ -107,7 +69,7 @@ def start_flow(
 
 
 def _start_end(bed: Testbed, site: str, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
-    command = [sys.executable, "-m", "testbed.numberedflow", *arguments]
+    command = [sys.executable, NUMBERED_FLOW, *arguments]
     process = bed.site(site).popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     readable, _, _ = select.select([process.stdout], [], [], START_WITHIN_S)
