@@ -1,7 +1,7 @@
 """One end of a numbered flow inside a DC: sends packets that carry their number, or counts what became of them.
 
-A program of its own, which knows nothing of the testbed that it runs in. It prints `ready`, with the port of a receiver,
-once the other end can be started, and at its end what it counted, as JSON.
+A program of its own, which knows nothing of the testbed that it runs in. It prints `ready`, with the port of a
+receiver, once the other end can be started, and at its end what it counted, as JSON.
 """
 
 from __future__ import annotations
