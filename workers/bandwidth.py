@@ -1,8 +1,9 @@
 """What each pair of ranks can carry: measured by `probe`, or told by the runner (`feed`, `oracle`).
 
 A probe sees one pair of paths at a time. What it cannot see: links that several ring edges will share (it then
-over-predicts), anything shorter than the probe, and what the network will be when the ring runs. Probes move real
-bytes and take real time; the agent charges both.
+over-predicts), anything shorter than the probe, and what the network will be when the ring runs. Two pairs of one
+round that happen to share a link see their part of it. Probes move real bytes and take real time; the agent charges
+both.
 """
 
 from __future__ import annotations
@@ -11,39 +12,49 @@ import time
 from pathlib import Path
 
 import torch
-from torch.distributed import ProcessGroupGloo
+from torch.distributed import ProcessGroupGloo, Work
 
 from topologies import wire
 from workers.collectives import tag
 from workers.job import Probe, Source
 from workers.policies.view import Matrix
-from workers.tournament import partners
+from workers.probing import partners, rate_bps
 
 
 def probe(group: ProcessGroupGloo, size: Probe, epoch: int, sequence: int) -> list[float]:
     """Bit/s from every rank to this one, by rank (0 for itself). All ranks of `group` call it together.
 
-    In each round of a tournament a rank exchanges a lead and a body with one partner, both directions at once; the
-    receiver times the body alone, from the end of the lead. Moves (n−1)·(lead + body) bytes per rank and direction.
-    RuntimeError when a peer is gone.
+    In each round of a tournament a rank meets one partner and sends it a few chunks, one direction after the other:
+    acknowledgements that queue behind data of the other direction would halve what a probe sees. The receiver times
+    the arrivals. Moves (n−1)·(lead + timed) chunks per rank and direction. RuntimeError when a peer is gone.
     """
-    rank, lead, body = group.rank(), tag(epoch, sequence, 0), tag(epoch, sequence, 1)
-    lead_out, lead_in = (torch.zeros(size.lead_bytes, dtype=torch.uint8) for _ in range(2))
-    body_out, body_in = (torch.zeros(size.body_bytes, dtype=torch.uint8) for _ in range(2))
+    chunks = size.lead + size.timed
+    outgoing = torch.zeros((chunks, size.chunk_bytes), dtype=torch.uint8)
+    incoming = torch.empty_like(outgoing)
+    first, rank = tag(epoch, sequence, 0), group.rank()
     rates = [0.0] * group.size()
+
+    def send(partner: int) -> None:
+        for work in [group.send([outgoing[i]], partner, first + i) for i in range(chunks)]:
+            work.wait()
+
     for round_partners in partners(group.size()):
         partner = round_partners[rank]
         if partner is None:
             continue
-        arriving = group.recv([lead_in], partner, lead), group.recv([body_in], partner, body)
-        leaving = group.send([lead_out], partner, lead), group.send([body_out], partner, body)
-        arriving[0].wait()
-        begin = time.monotonic()
-        arriving[1].wait()
-        rates[partner] = 8 * size.body_bytes / max(time.monotonic() - begin, 1e-6)
-        for work in leaving:
-            work.wait()
+        arriving = [group.recv([incoming[i]], partner, first + i) for i in range(chunks)]
+        if rank < partner:
+            send(partner)
+        arrivals_s = [_arrival_s(work) for work in arriving]
+        rates[partner] = rate_bps(arrivals_s[size.lead - 1 :], size.chunk_bytes)
+        if rank > partner:
+            send(partner)
     return rates
+
+
+def _arrival_s(work: Work) -> float:
+    work.wait()
+    return time.monotonic()
 
 
 def told(source: Source, dcs: tuple[str, ...], socket_path: Path) -> Matrix:

@@ -55,15 +55,16 @@ Pacing = BackToBack | Every
 
 @dataclass(frozen=True)
 class Probe:
-    """Size of one probe: `lead_bytes` empty the burst allowance of a link, `body_bytes` are what is timed."""
+    """Size of one probe: `lead` chunks empty the burst allowance of a link, the arrivals after them are timed."""
 
-    lead_bytes: int = 64 * 1024
-    body_bytes: int = 256 * 1024
+    chunk_bytes: int = 32 * 1024
+    lead: int = 2
+    timed: int = 6
 
     def __post_init__(self) -> None:
-        for name in ("lead_bytes", "body_bytes"):
-            value = getattr(self, name)
-            _check(0 < value <= 64 * 2**20, name, value, "give between 1 B and 64 MiB")
+        _check(0 < self.chunk_bytes <= 2**24, "probe.chunk_bytes", self.chunk_bytes, "give between 1 B and 16 MiB")
+        _check(1 <= self.lead <= 100, "probe.lead", self.lead, "give between 1 and 100 chunks")
+        _check(1 <= self.timed <= 100, "probe.timed", self.timed, "give between 1 and 100 chunks")
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Job:
     collectives: int = 1
     warmup: int = 1
     interface: str = "eth0"
-    chunk_bytes: int = 256 * 1024
+    chunk_bytes: int = 512 * 1024
     pacing: Pacing = BackToBack()
     duration_s: float | None = None
     agent: Agent = Agent()

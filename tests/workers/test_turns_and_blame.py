@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from workers.blame import Failure, Kind, culprit, is_certain
 from workers.job import Agent, Every, Job, Rank
-from workers.tournament import partners
+from workers.probing import partners, rate_bps
 from workers.turns import agent_is_due, collective_record, implementation_of, is_over, scheduled_start
 
 
@@ -86,6 +86,22 @@ def test_in_a_tournament_every_pair_meets_once_and_nobody_is_in_two_pairs_at_a_t
     meetings = [(a, b) for met in rounds for a, b in enumerate(met) if b is not None]
     assert all(met[b] == a for met in rounds for a, b in enumerate(met) if b is not None)
     assert sorted(meetings) == [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
+
+
+def test_chunks_that_arrive_evenly_show_their_rate():
+    # 1000 bytes every 10 ms are 800 kbit/s
+    assert rate_bps([0.0, 0.01, 0.02, 0.03], 1000) == pytest.approx(800e3)
+
+
+def test_one_stall_or_one_burst_does_not_change_the_rate():
+    stall = [0.0, 0.01, 0.25, 0.26, 0.27, 0.28, 0.29, 0.30]
+    burst = [0.0, 0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
+    assert rate_bps(stall, 1000) == pytest.approx(800e3, rel=0.1)
+    assert rate_bps(burst, 1000) == pytest.approx(800e3, rel=0.1)
+
+
+def test_chunks_that_arrive_at_once_show_a_finite_rate():
+    assert rate_bps([1.0, 1.0, 1.0], 1000) == pytest.approx(8e9)
 
 
 def test_two_ranks_that_disagree_about_the_epoch_never_share_a_tag():

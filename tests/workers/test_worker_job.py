@@ -19,7 +19,7 @@ def job(**fields: object) -> Job:
     [
         {},
         {"pacing": Every(2.5), "duration_s": 10.0, "implementations": ("ring", "gloo")},
-        {"agent": Agent(5, "feed", "random", 0.2, Probe(10, 20)), "bandwidth_socket": "/run/b"},
+        {"agent": Agent(5, "feed", "random", 0.2, Probe(10, 1, 20)), "bandwidth_socket": "/run/b"},
     ],
 )
 def test_a_job_comes_back_from_json_as_it_was(fields: dict[str, object]):
