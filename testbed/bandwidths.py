@@ -6,6 +6,7 @@ narrowest link on the path that each pair takes now, one pair at a time: links t
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ def bandwidth_matrix(network: Network, dcs: Sequence[str]) -> list[list[float]]:
 
     def between(source: str, target: str) -> float:
         path = routes.get((source, target), ())
-        return min((capacities.get(edge, 0.0) for edge in zip(path, path[1:], strict=False)), default=0.0)
+        return min((capacities.get(edge, 0.0) for edge in itertools.pairwise(path)), default=0.0)
 
     return [[0.0 if a == b else between(a, b) for b in dcs] for a in dcs]
 

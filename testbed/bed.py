@@ -24,7 +24,7 @@ from pyroute2 import IPRoute
 
 from controller.client import ControllerClient, wait_listening
 from controller.settings import ControllerConfig, ControllerSettings, HostPort, Wiring, save_config
-from testbed.emulation import interfaces, openvswitch, state
+from testbed.emulation import interfaces, openvswitch, packetsockets, state
 from testbed.emulation.capabilities import Capabilities, detect
 from testbed.emulation.clean import clean
 from testbed.emulation.dc import Dc
@@ -239,9 +239,17 @@ class Testbed:
             for site in self.plan.sites.values()
         }
         self._indexes = interfaces.indexes(netlink, {e: port.interface for e, port in self.plan.ports.items()})
+        self._make_room_in_switches()
         self._shaper = Shaper(self._indexes, self.capabilities.netem)
         self._undo.append(self._shaper.close)
         self._shaper.apply(self._wanted)
+
+    def _make_room_in_switches(self) -> None:
+        pid = openvswitch.switch_daemon_pid()
+        if self.capabilities.openvswitch_datapath == "netdev" and pid is not None:
+            names = [*(p.interface for p in self.plan.ports.values()), *(s.host_port for s in self.plan.sites.values())]
+            self._undo.append(lambda: packetsockets.restore(pid))
+            packetsockets.make_room(pid, interfaces.indexes(self._netlink, dict(zip(names, names, strict=True))).values())
 
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
         if self._controller_settings is None:
