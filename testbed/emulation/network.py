@@ -56,7 +56,8 @@ class Network:
         """Remove bridges, interfaces and namespaces; whatever does not exist (any more) is no error."""
         bridges = [site.switch for site in self.plan.sites.values()]
         openvswitch.vsctl(openvswitch.deletion_commands(bridges), wait=openvswitch.is_running())
-        interfaces.remove(netlink, self.interface_names())
+        # A dead daemon in user space leaves the tap device of each of its bridges.
+        interfaces.remove(netlink, [*self.interface_names(), *bridges])
         for node in (*self.net.hosts, *self.net.switches):
             node.terminate()
 

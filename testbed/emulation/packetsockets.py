@@ -43,15 +43,16 @@ class PacketSocket:
 
 
 def packet_sockets(pid: int) -> list[PacketSocket]:
-    """All packet sockets that process `pid` holds in this network namespace."""
+    """All packet sockets that process `pid` holds in this network namespace; none if it has died."""
     by_inode = {}
     for line in PACKET_TABLE.read_text().splitlines()[1:]:
         _, _, _, protocol, index, *_, inode = line.split()
         by_inode[f"socket:[{inode}]"] = (int(index), int(protocol, 16))
-    found = []
-    for name in os.listdir(f"/proc/{pid}/fd"):
+    found: list[PacketSocket] = []
+    folder = Path(f"/proc/{pid}/fd")
+    for name in os.listdir(folder) if folder.exists() else ():
         with suppress(FileNotFoundError):
-            target = os.readlink(f"/proc/{pid}/fd/{name}")
+            target = os.readlink(folder / name)
             if target in by_inode:
                 found.append(PacketSocket(int(name), *by_inode[target]))
     return found
