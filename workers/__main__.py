@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("--listen-fd", type=int, help="descriptor that listens on it already")
     arguments = parser.parse_args()
     parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the runner decides
     try:
         if arguments.listen_fd is None:
             server = wire.listen(arguments.socket)

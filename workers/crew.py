@@ -110,6 +110,8 @@ class Crew:
         """The process of that rank has ended; its last words first."""
         for message in self._members[rank].heard()[0]:
             self._understand(rank, message)
+        if rank not in self._members:  # those words were the end of the run
+            return
         how = self._dismiss(rank)
         if all(failure.rank != rank for failure in self._failures):
             self._fail(Failure(rank, Kind.DIED, how))

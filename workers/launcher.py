@@ -33,7 +33,9 @@ class Launcher:
         self._clients: dict[socket.socket, Lines] = {}
         self._crew: Crew | None = None
         self._owner: socket.socket | None = None
+        """The client whose job it is; a job that ended between its requests is told when it asks next."""
         self._owner_waits = False
+        self._untold: Message | None = None
         self._leaving = False
 
     def serve(self, parent: int) -> None:
@@ -42,7 +44,6 @@ class Launcher:
         wakes.setblocking(False)
         signal.set_wakeup_fd(wakes.fileno())
         signal.signal(signal.SIGTERM, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         parent_end = os.pidfd_open(parent)
         self._selector.register(woken, selectors.EVENT_READ, self._leave)
         self._selector.register(parent_end, selectors.EVENT_READ, self._leave)
@@ -84,8 +85,8 @@ class Launcher:
     def _drop(self, client: socket.socket) -> None:
         """A client that leaves takes its job along."""
         if client is self._owner:
-            self._owner_waits = False
             self._end_job()
+            self._owner, self._owner_waits, self._untold = None, False, None
         self._selector.unregister(client)
         del self._clients[client]
         client.close()
@@ -111,35 +112,37 @@ class Launcher:
             self._end_job()
             self._send(client, {"error": f"the job cannot start: {error}"})
             return
-        self._owner, self._owner_waits = client, True
+        self._owner, self._owner_waits, self._untold = client, True, None
 
     def _run(self, client: socket.socket, request: Message) -> None:
-        if self._crew is None or client is not self._owner or self._owner_waits:
+        if client is self._owner and self._untold is not None:
+            self._send(client, self._untold)
+            self._untold = None
+        elif self._crew is None or client is not self._owner or self._owner_waits:
             self._send(client, {"error": "no job of yours is ready to run"})
-            return
-        self._owner_waits = True
-        self._crew.run(request.get("start_at"))
+        else:
+            self._owner_waits = True
+            self._crew.run(request.get("start_at"))
 
     def _stop(self, client: socket.socket, _: Message) -> None:
-        self._end_job()
+        if self._crew is not None:
+            self._answer({"stopped": True})
         self._send(client, {"ok": True})
 
     def _answer(self, reply: Message) -> None:
-        """To what the owner asked last; a job that is over makes room."""
-        owner, self._owner_waits = self._owner, False
+        """Tell the owner what became of its job; every answer but that of `start` ends the job."""
         if "ready_at" not in reply:
             self._end_job()
-        if owner is not None:
-            self._send(owner, reply)
+        if not self._owner_waits:
+            self._untold = reply
+        elif self._owner is not None:
+            self._owner_waits = False
+            self._send(self._owner, reply)
 
     def _end_job(self) -> None:
-        crew, owner = self._crew, self._owner
-        self._crew = self._owner = None
+        crew, self._crew = self._crew, None
         if crew is not None:
             crew.end()
-        if self._owner_waits and owner is not None:
-            self._owner_waits = False
-            self._send(owner, {"stopped": True})
 
     def _send(self, client: socket.socket, message: Message) -> None:
         """A client that is gone is no trouble here: its end arrives as an event of its own."""

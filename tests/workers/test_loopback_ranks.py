@@ -19,7 +19,7 @@ import pytest
 from loopback import DCS, MakeJob
 
 from topologies import wire
-from workers.client import WorkerFailed, WorkersClient
+from workers.client import WorkerFailed, WorkersClient, launch
 from workers.job import Agent, Every, Job, Rank, job_to_json
 
 HANGING_S = 30.0
@@ -238,6 +238,26 @@ def test_stop_from_another_thread_ends_a_run(client: WorkersClient, job: MakeJob
     client.stop()
 
 
+def test_a_rank_that_dies_before_the_run_is_named_by_the_run(client: WorkersClient, job: MakeJob):
+    pids = client.start(job())["pids"]
+    ends = [os.pidfd_open(pid) for pid in pids]
+    os.kill(pids[3], signal.SIGKILL)
+    for end in ends:
+        assert select.select([end], [], [], HANGING_S)[0]
+        os.close(end)
+    with pytest.raises(WorkerFailed, match=r"rank 3 \(iowa\): was killed by SIGKILL"):
+        client.run(lambda _: None)
+    # and the same client may start again
+    client.start(job(collectives=1))
+    assert client.run(lambda _: None)
+
+
+def test_a_run_after_stop_says_that_it_was_stopped(client: WorkersClient, job: MakeJob):
+    client.start(job())
+    client.stop()
+    assert client.run(lambda _: None) is False
+
+
 def test_a_frozen_rank_does_not_hinder_the_end(client: WorkersClient, job: MakeJob):
     pids = client.start(job())["pids"]
     os.kill(pids[1], signal.SIGSTOP)
@@ -302,3 +322,14 @@ client.run(lambda event: None)
     for end in ends:
         assert select.select([end], [], [], HANGING_S)[0]
         os.close(end)
+
+
+def test_a_machine_without_torch_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: MakeJob):
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch is not here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    process = launch(tmp_path / "l.sock", tmp_path / "l.log")
+    with pytest.raises(wire.WireError), WorkersClient(tmp_path / "l.sock") as client:
+        client.start(job())
+    assert process.wait(HANGING_S) == 1
+    log = (tmp_path / "l.log").read_text()
+    assert log == "error: torch cannot be imported: libtorch is not here\n  remedy: run scripts/setup\n"
