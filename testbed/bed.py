@@ -246,10 +246,13 @@ class Testbed:
 
     def _make_room_in_switches(self) -> None:
         pid = openvswitch.switch_daemon_pid()
-        if self.capabilities.openvswitch_datapath == "netdev" and pid is not None:
-            names = [*(p.interface for p in self.plan.ports.values()), *(s.host_port for s in self.plan.sites.values())]
-            self._undo.append(lambda: packetsockets.restore(pid))
-            packetsockets.make_room(pid, interfaces.indexes(self._netlink, dict(zip(names, names, strict=True))).values())
+        if self.capabilities.openvswitch_datapath != "netdev" or pid is None:
+            return
+        self._undo.append(lambda: packetsockets.restore(pid))
+        openvswitch.send_one_packet(next(iter(self.plan.sites.values())).switch, HOST_PORT)
+        names = {name: name for name in self._network.switch_interfaces()}
+        if not packetsockets.make_room(pid, interfaces.indexes(self._netlink, names).values()):
+            self._note("Open vSwitch's sending socket was not found: links will lose packets when others are congested")
 
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
         if self._controller_settings is None:
@@ -326,6 +329,11 @@ class Testbed:
     def _note_what_is_missing(self, wanted: Mapping[Edge, EdgeProperties]) -> None:
         asked = [name for name in ("delay_s", "jitter_s", "loss") if any(getattr(p, name) for p in wanted.values())]
         note = "this kernel has no netem: links have their rates, but neither delay, jitter nor loss"
-        if asked and not self.capabilities.netem and note not in self.notes:
+        if asked and not self.capabilities.netem:
+            self._note(note)
+
+    def _note(self, note: str) -> None:
+        """Say something about this testbed once on the log, and in every result."""
+        if note not in self.notes:
             self.notes.append(note)
             log.warning("%s", note)

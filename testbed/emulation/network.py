@@ -66,6 +66,10 @@ class Network:
         access = [site.host_port for site in self.plan.sites.values()]
         return access + [self.plan.link_ports(link)[0].interface for link in self.plan.wan.links]
 
+    def switch_interfaces(self) -> list[str]:
+        """Every interface that is a port of a switch."""
+        return [site.host_port for site in self.plan.sites.values()] + [p.interface for p in self.plan.ports.values()]
+
     def _start_nodes(self) -> None:
         for site in self.plan.sites.values():
             host = self.net.addHost(site.host, cls=SiteHost, ip=None, run_id=self.plan.run_id)
@@ -75,8 +79,7 @@ class Network:
             self._record(site.switch, switch.pid)
 
     def _raise_switch_side(self, netlink: IPRoute) -> None:
-        names = [site.host_port for site in self.plan.sites.values()]
-        names += [port.interface for port in self.plan.ports.values()]
+        names = self.switch_interfaces()
         interfaces.switch_off_offloads(names)
         for name in names:
             interfaces.silence(name)

@@ -102,6 +102,13 @@ def run(arguments: list[str]) -> str:
     return done.stdout
 
 
+def send_one_packet(bridge: str, port: int) -> None:
+    """Have a bridge send a frame that nobody understands (IEEE 802's local experimental EtherType) out of a port."""
+    frame = "02" * 12 + "88b5" + "00" * 46
+    action = f"in_port=CONTROLLER, packet={frame}, actions=output:{port}"
+    run(["ovs-ofctl", "-O", PROTOCOL, "packet-out", bridge, action])
+
+
 def labelled_bridges() -> dict[str, str]:
     """Run id of every bridge that carries one, by name of the bridge."""
     table = ["--bare", "--no-headings", "--format=table", "--columns=name,external_ids"]

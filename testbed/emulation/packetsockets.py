@@ -1,9 +1,9 @@
 """Room in the packet sockets through which Open vSwitch, in user space, receives and sends; and what they dropped.
 
-ovs-vswitchd sends the packets of *all* its ports through one socket, whose send buffer (net.core.wmem_default, 208 KiB)
-every packet that waits in any shaped queue fills: two dozen jumbo frames on the whole WAN, then each link loses what it
-sends because others are congested. Its receive sockets, one a port, are as small. Both are given room here, on a duplicate
-of the daemon's own descriptor (pidfd_getfd(2)), so that no sysctl of the host changes.
+ovs-vswitchd sends the packets of *all* its ports through one socket. Every packet that waits in any shaped queue counts
+against its send buffer (net.core.wmem_default, 208 KiB): after two dozen jumbo frames on the whole WAN each link loses
+packets because others are congested. Its receive sockets, one a port, are as small. Both get room here, on a
+duplicate of the daemon's own descriptor (pidfd_getfd(2)), so that no sysctl of the host changes.
 """
 
 from __future__ import annotations
@@ -50,22 +50,28 @@ def packet_sockets(pid: int) -> list[PacketSocket]:
         by_inode[f"socket:[{inode}]"] = (int(index), int(protocol, 16))
     found: list[PacketSocket] = []
     folder = Path(f"/proc/{pid}/fd")
-    for name in os.listdir(folder) if folder.exists() else ():
+    for link in folder.iterdir() if folder.exists() else ():
         with suppress(FileNotFoundError):
-            target = os.readlink(folder / name)
+            target = str(link.readlink())
             if target in by_inode:
-                found.append(PacketSocket(int(name), *by_inode[target]))
+                found.append(PacketSocket(int(link.name), *by_inode[target]))
     return found
 
 
-def make_room(pid: int, indexes: Collection[int]) -> None:
-    """Let the one sending socket of `pid` hold whatever queues may hold, and those that receive from `indexes` a burst."""
+def make_room(pid: int, indexes: Collection[int]) -> bool:
+    """Let the sending socket of `pid` hold what all queues may hold, and those that receive from `indexes` a burst.
+
+    False if there is no sending socket: the daemon opens it with the first packet that it sends.
+    """
+    widened = False
     for found in packet_sockets(pid):
         with _duplicate(pid, found.descriptor) as ours:
             if found.index in indexes:
                 ours.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
             elif found.is_sender:
                 ours.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
+                widened = True
+    return widened
 
 
 def restore(pid: int) -> None:
