@@ -6,7 +6,6 @@ egress writes the host's own address back. Pure: a WAN and its wiring in, values
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,9 +28,9 @@ from controller.rules import (
 from controller.settings import Wiring
 from controller.view import Pair, Route, edges_of
 from topologies.errors import InputError
-from topologies.model import Edge, Site, Wan
+from topologies.geography import great_circle_km
+from topologies.model import Edge, Wan
 
-EARTH_RADIUS_KM = 6371.0
 MAX_TIES = 64
 """How many more paths of equal length are looked at, so that names and not chance decide which are kept."""
 
@@ -90,22 +89,10 @@ def edge_lengths(wan: Wan) -> dict[Edge, float]:
     coordinates, else hops."""
     if all(properties.delay_s > 0 for properties in wan.edges.values()):
         return {edge: properties.delay_s for edge, properties in wan.edges.items()}
-    if all(site.latitude is not None and site.longitude is not None for site in wan.sites):
-        return {(a, b): great_circle_km(wan.site(a), wan.site(b)) for a, b in wan.edges}
+    kilometres = {(a, b): great_circle_km(wan.site(a), wan.site(b)) for a, b in wan.edges}
+    if None not in kilometres.values():
+        return {edge: length for edge, length in kilometres.items() if length is not None}
     return dict.fromkeys(wan.edges, 1.0)
-
-
-def great_circle_km(a: Site, b: Site) -> float:
-    """Distance over a spherical Earth, by the haversine formula. Both sites need coordinates."""
-    assert None not in (a.latitude, a.longitude, b.latitude, b.longitude)
-    latitude_a, longitude_a, latitude_b, longitude_b = map(
-        math.radians, (a.latitude, a.longitude, b.latitude, b.longitude)
-    )
-    chord = (
-        math.sin((latitude_b - latitude_a) / 2) ** 2
-        + math.cos(latitude_a) * math.cos(latitude_b) * math.sin((longitude_b - longitude_a) / 2) ** 2
-    )
-    return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, chord)))
 
 
 def extra_tunnel(existing: Iterable[Tunnel], route: Route) -> Tunnel:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,7 +28,7 @@ from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from topologies.errors import RingroadError
 from topologies.wire import listen
-from workers.client import WorkersClient
+from workers.client import WorkersClient, launcher_command
 
 log = logging.getLogger(__name__)
 
@@ -116,8 +115,8 @@ def _version(package: str) -> str | None:
 def _launcher(bed: Testbed, socket: Path, log_file: Path) -> Iterator[Process]:
     """The process that has imported torch once and forks the workers of every arm. The testbed ends it."""
     with listen(socket) as server:
-        arguments = [sys.executable, "-m", "workers", "--socket", str(socket), "--listen-fd", str(server.fileno())]
-        process = bed.start("workers' launcher", arguments, log_file, pass_fds=[server.fileno()])
+        command = launcher_command(socket, server.fileno())
+        process = bed.start("workers' launcher", command, log_file, pass_fds=[server.fileno()])
     try:
         yield process
     finally:

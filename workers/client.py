@@ -36,11 +36,18 @@ def launch(socket_path: Path, log: Path) -> subprocess.Popen[bytes]:
     The launcher and its ranks end when this process does. The caller ends it (terminate) and removes the socket file.
     """
     with wire.listen(socket_path) as server, log.open("ab") as output:
-        descriptor = server.fileno()
-        arguments = [sys.executable, "-m", "workers", "--socket", str(socket_path), "--listen-fd", str(descriptor)]
+        command = launcher_command(socket_path, server.fileno())
         return subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[descriptor]
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[server.fileno()]
         )
+
+
+def launcher_command(socket_path: Path, descriptor: int) -> list[str]:
+    """What starts the launcher, for whoever starts processes in a way of their own and passes it `descriptor`.
+
+    The descriptor is that of a socket which listens on `socket_path` already.
+    """
+    return [sys.executable, "-m", "workers", "--socket", str(socket_path), "--listen-fd", str(descriptor)]
 
 
 class WorkersClient:
