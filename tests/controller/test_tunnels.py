@@ -11,6 +11,7 @@ from controller.rules import Match, Output, Rule, SetDestination
 from controller.tunnels import (
     Tunnel,
     check_route,
+    edge_lengths,
     extra_tunnel,
     ingress_rule,
     inner_rules,
@@ -56,6 +57,14 @@ def test_of_paths_that_are_equal_the_first_by_name_is_kept():
     wan = wan_of({"ae": 1e8, "ef": 1e8, "ac": 1e8, "cf": 1e8, "ab": 1e8, "bf": 1e8, "ad": 1e8, "df": 1e8})
 
     assert [t.route for t in plan_tunnels(wan, 2).tunnels["a", "f"]] == [("a", "b", "f"), ("a", "c", "f")]
+
+
+def test_with_coordinates_everywhere_lengths_are_kilometres_over_the_globe():
+    # From the equator to the pole is a quarter of 2π · 6371 km = 10007.5 km.
+    pole, equator = Site("pole", latitude=90, longitude=0), Site("equator", latitude=0, longitude=140)
+    wan = Wan("globe", (pole, equator), (Link("pole", "equator", EdgeProperties(1e8), EdgeProperties(1e8)),))
+
+    assert edge_lengths(wan)["equator", "pole"] == pytest.approx(10007.5, abs=0.1)
 
 
 def test_pairs_are_those_of_dcs_and_neighbors_that_a_fidelity_gate_wants():
