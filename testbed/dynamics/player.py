@@ -1,4 +1,4 @@
-"""Plays a timeline on CLOCK_MONOTONIC: at each instant it sets in the network what the timeline says, and writes it down.
+"""Plays a timeline on CLOCK_MONOTONIC: at each instant it sets what the timeline says, and writes it down.
 
 Knows when, not how: the network is whatever can shape, fail and heal (a `Testbed`).
 """

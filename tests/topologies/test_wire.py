@@ -81,7 +81,11 @@ def test_a_reply_that_does_not_come_ends_the_wait(serve):
 
 @pytest.mark.parametrize(("line", "expected"), [(b"move!\n", "not JSON"), (b"[1]\n", "not a JSON object")])
 def test_what_is_not_a_message_is_refused(serve, line: bytes, expected: str):
-    with Client(serve(lambda connection: connection.sendall(line))) as client, pytest.raises(WireError, match=expected):
+    def answer(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(line)
+
+    with Client(serve(answer)) as client, pytest.raises(WireError, match=expected):
         client.ask("move")
 
 
