@@ -23,7 +23,7 @@ BURST_S = 0.004
 MIN_BURST_FRAMES = 2
 QUEUE_S = 0.05
 """Length of a queue, in time at the set rate."""
-MIN_QUEUE_FRAMES = 32
+MIN_QUEUE_FRAMES = 16
 
 TICK_NS = 64
 """The kernel tells a bucket's depth as time at its rate, in units of 64 ns."""
