@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ PERMANENT = 0x80
 class TcpSettings:
     """What TCP does inside a DC. None leaves the kernel's own."""
 
-    congestion_control: str | None = None
+    congestion_control: str | None = "cubic"
     receive_buffer_bytes: tuple[int, int, int] = (4096, 131072, 6291456)
     send_buffer_bytes: tuple[int, int, int] = (4096, 65536, 4194304)
 
@@ -57,8 +58,19 @@ def indexes(netlink: IPRoute, interface_names: Mapping[Key, str]) -> dict[Key, i
 
 
 def is_up(name: str) -> bool:
-    """Whether an interface of this namespace is up and has a carrier."""
-    return Path(f"/sys/class/net/{name}/operstate").read_text().strip() == "up"
+    """Whether an interface of this namespace is up and has a carrier. (Its `operstate` follows a moment later.)"""
+    try:
+        return Path(f"/sys/class/net/{name}/carrier").read_text().strip() == "1"
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # The kernel's answer for an interface that is down.
+            raise
+        return False
+
+
+def drops(name: str) -> int:
+    """Packets that an interface of this namespace has thrown away itself, coming or going; its queue's not counted."""
+    folder = Path(f"/sys/class/net/{name}/statistics")
+    return sum(int((folder / counter).read_text()) for counter in ("rx_dropped", "tx_dropped"))
 
 
 def names(netlink: IPRoute) -> list[str]:

@@ -20,6 +20,7 @@ from topologies.errors import RingroadError
 
 ROOT = Path(__file__).parents[2]
 SHORT = str(ROOT / "experiments" / "short.yaml")
+FEW = {"name": "short", "wan": "mesh4", "collectives": 12}
 
 
 def ringroad(*arguments):
@@ -37,7 +38,7 @@ def run_instead(monkeypatch):
     def replace(ending=None, change=lambda folder: None, blocks=1):
         def run_experiment(experiment, progress, out=None):
             progress.phase("bringing the WAN up")
-            folder = make_run(out, file="short.yaml", blocks=blocks, arms=[arm.name for arm in experiment.arms])
+            folder = make_run(out, keys=FEW, blocks=blocks, arms=[arm.name for arm in experiment.arms])
             progress.keep_in(folder.path)
             progress.begin(1)
             progress.advance()
@@ -126,7 +127,7 @@ def test_a_topology_that_is_not_there_is_bad_input():
 
 
 def test_a_report_is_made_of_a_run_folder(tmp_path):
-    folder = make_run(tmp_path / "run", file="short.yaml", blocks=1)
+    folder = make_run(tmp_path / "run", keys=FEW, blocks=1)
 
     shown = ringroad("report", folder.path)
 
@@ -136,7 +137,7 @@ def test_a_report_is_made_of_a_run_folder(tmp_path):
 
 
 def test_json_is_alone_on_stdout(tmp_path):
-    folder = make_run(tmp_path / "run", file="short.yaml", blocks=1)
+    folder = make_run(tmp_path / "run", keys=FEW, blocks=1)
 
     shown = ringroad("report", folder.path, "--json")
 

@@ -47,7 +47,7 @@ def test_a_run_has_two_pictures_wide_enough_for_a_page(tmp_path):
         {"blocks": 1, "keys": {"faults": FAULTS}},
         {"blocks": 1, "keys": {"wan": "b4", "trace": "constant"}},
         {"blocks": 1, "keys": {"trace": {"kind": "walk", "every": "1s", "low": "9mbit", "high": "60mbit"}}},
-        {"blocks": 1, "file": "short.yaml"},
+        {"blocks": 1, "keys": {"wan": "mesh4", "collectives": 12}},
     ],
     ids=["one arm", "faults", "many links", "walk", "short"],
 )
