@@ -81,7 +81,7 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
         )
         player.prepare()
         pids |= zip(job.dcs, workers.start(job)["pids"], strict=True)
-        drops = stray_drops(bed)
+        drops = bed.stray_drops()
         start_at = time.monotonic() + LEAD_S
         limits = _Limits(bed, instants, experiment, start_at)
 
@@ -105,7 +105,7 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
         )
     if not done:
         raise RingroadError(f"block {block.block}, {arm.name} was stopped before its last collective")
-    stray = {place: count - drops.get(place, 0) for place, count in stray_drops(bed).items()}
+    stray = {place: count - drops.get(place, 0) for place, count in bed.stray_drops().items()}
     verdict = judge_arm(cpu.samples, stray, experiment.tolerance)
     folder.append_arm(
         {
@@ -141,11 +141,6 @@ def job_of(bed: Testbed, experiment: Experiment, arm: Arm, logs: Path, socket: P
         seed=seed,
         timeout_s=experiment.timeouts.collective_s,
     )
-
-
-def stray_drops(bed: Testbed) -> dict[str, int]:
-    """Packets lost so far where no link is emulated, by directed edge."""
-    return {" → ".join(link.edge): link.other_drops for link in bed.links()}
 
 
 class _Limits:

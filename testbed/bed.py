@@ -35,7 +35,7 @@ from testbed.emulation.processes import Ledger, Process, ProcessDied, start_tick
 from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
 from testbed.feed import Feed, FeedSettings
-from topologies import Edge, EdgeProperties, Link, RingroadError, Wan
+from topologies import Edge, EdgeProperties, InputError, Link, RingroadError, Wan
 
 LinkRef = str | Edge | Link
 CONTROLLER_READY_S = 30.0
@@ -46,8 +46,7 @@ log = logging.getLogger(__name__)
 class LinkStatus:
     """One directed edge now. `properties` are the kernel's; counters count since the testbed came up.
 
-    `queue_drops` is congestion at the shaped queue; `other_drops` are packets that were lost where no link is emulated,
-    at either end of it: a sign that this machine was too slow.
+    `queue_drops` is congestion at the shaped queue. Packets that were lost anywhere else: `Testbed.stray_drops`.
     """
 
     edge: Edge
@@ -58,7 +57,6 @@ class LinkStatus:
     sent_bytes: int
     backlog_bytes: int
     queue_drops: int
-    other_drops: int
 
 
 class Testbed:
@@ -194,6 +192,21 @@ class Testbed:
             queues = self._shaper.status()
             return [self._link_status(edge, queues) for edge in self.wan.edges]
 
+    def stray_drops(self) -> dict[str, int]:
+        """Packets lost so far where no link is emulated, by place: this machine was too slow to carry them.
+
+        Places are the ways into a switch: from a neighbor (`tokyo → oregon`), or from the site's host.
+        """
+        places = {site.host_port: f"host of {site.site} → its switch" for site in self.plan.sites.values()}
+        places |= {self.plan.ports[b, a].interface: f"{a} → {b}" for a, b in self.plan.ports}
+        drops = {place: interfaces.drops(name) for name, place in places.items()}
+        pid = openvswitch.switch_daemon_pid()
+        if self.capabilities.openvswitch_datapath == "netdev" and pid is not None:
+            indexes = {index: places[name] for name, index in self._switch_indexes.items()}
+            for index, count in packetsockets.receive_drops(pid, indexes).items():
+                drops[indexes[index]] += count
+        return drops
+
     def reset(self) -> None:
         """As it was at the start: links healed, first properties, routes and demands of the controller forgotten."""
         with self._lock:
@@ -209,6 +222,7 @@ class Testbed:
 
     def _come_up(self) -> None:
         self.capabilities = detect()
+        self._check_congestion_control()
         openvswitch.check_running()
         self._machine.take(self.run_id)
         self._undo.append(self._machine.release)
@@ -223,6 +237,12 @@ class Testbed:
         if started is not None:
             self._join_controller(*started)
         self._supervise_switches()
+
+    def _check_congestion_control(self) -> None:
+        wanted, known = self._tcp.congestion_control, self.capabilities.congestion_controls
+        if wanted is not None and wanted not in known:
+            remedy = f"choose among {', '.join(known)}, or load it: modprobe tcp_{wanted}"
+            raise InputError("this kernel has no such congestion control", value=wanted, remedy=remedy)
 
     def _make_network(self) -> None:
         netlink = IPRoute()
@@ -239,6 +259,7 @@ class Testbed:
             for site in self.plan.sites.values()
         }
         self._indexes = interfaces.indexes(netlink, {e: port.interface for e, port in self.plan.ports.items()})
+        self._switch_indexes = interfaces.indexes(netlink, {name: name for name in self._network.switch_interfaces()})
         self._make_room_in_switches()
         self._shaper = Shaper(self._indexes, self.capabilities.netem)
         self._undo.append(self._shaper.close)
@@ -250,8 +271,7 @@ class Testbed:
             return
         self._undo.append(lambda: packetsockets.restore(pid))
         openvswitch.send_one_packet(next(iter(self.plan.sites.values())).switch, HOST_PORT)
-        names = {name: name for name in self._network.switch_interfaces()}
-        if not packetsockets.make_room(pid, interfaces.indexes(self._netlink, names).values()):
+        if not packetsockets.make_room(pid, self._switch_indexes.values()):
             self._note("Open vSwitch's sending socket was not found: links will lose packets when others are congested")
 
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
@@ -323,7 +343,6 @@ class Testbed:
             sent_bytes=queue.sent_bytes,
             backlog_bytes=queue.backlog_bytes,
             queue_drops=queue.drops,
-            other_drops=0,
         )
 
     def _note_what_is_missing(self, wanted: Mapping[Edge, EdgeProperties]) -> None:

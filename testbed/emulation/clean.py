@@ -7,34 +7,19 @@ environment of a process, the record in its state folder. A run whose owner live
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import suppress
 
 from pyroute2 import IPRoute
 
-from testbed.emulation import interfaces, openvswitch
-from testbed.emulation.plan import RUN_ID
+from testbed.emulation import interfaces, openvswitch, packetsockets
+from testbed.emulation.openvswitch import OpenVSwitchError
+from testbed.emulation.plan import is_name_of
 from testbed.emulation.processes import end, marked_pids, recorded
-from testbed.emulation.state import STATE_ROOT, owners, remove_state_folder
-from topologies import RingroadError
+from testbed.emulation.state import STATE_ROOT, living_runs, owners, remove_state_folder, unfinished_folders
 
 log = logging.getLogger(__name__)
-_INTERFACE = re.compile(rf"r({RUN_ID.pattern})[sh]\d+(-e\d+)?")
-_UNFINISHED_FOLDER = re.compile(rf"\.{RUN_ID.pattern}\.(\d+)")
-
-
-@dataclass(frozen=True)
-class _Dead:
-    """A run whose owner is gone."""
-
-    run_id: str
-
-    @property
-    def folder(self) -> Path:
-        return STATE_ROOT / self.run_id
 
 
 def clean() -> list[str]:
@@ -43,52 +28,63 @@ def clean() -> list[str]:
     OpenVSwitchError if bridges are left and Open vSwitch does not answer: all else is removed by then, and the state
     folder stays, so that a later call finds the rest.
     """
-    dead = [_Dead(run_id) for run_id, owner in owners().items() if owner is None or not owner.alive]
+    dead = _dead_runs()
     removed: list[str] = []
-    failure: RingroadError | None = None
-    for run in dead:
-        removed += _end_processes(run)
+    failure: OpenVSwitchError | None = None
+    for run_id in dead:
+        removed += _end_processes(run_id)
         try:
-            removed += _remove_bridges(run)
-        except RingroadError as error:
+            removed += _remove_bridges(run_id)
+        except OpenVSwitchError as error:
             failure = error
-        removed += _remove_interfaces(run)
+        removed += _remove_interfaces(run_id)
         if failure is None:
-            remove_state_folder(run.folder)
-            removed.append(f"state of run {run.run_id}")
-    removed += _remove_unfinished_folders()
+            remove_state_folder(STATE_ROOT / run_id)
+            removed.append(f"state of run {run_id}")
+    for folder in unfinished_folders():
+        remove_state_folder(folder)
+        removed.append(f"unfinished state folder {folder.name}")
+    if dead and not living_runs():
+        _restore_switch_daemon()
     if failure is not None:
         raise failure
     return removed
 
 
-def _end_processes(run: _Dead) -> Iterator[str]:
-    names = {process.pid: process.name for process in recorded(run.folder) if process.alive}
-    for pid in end({*names, *marked_pids(run.run_id)}):
+def _dead_runs() -> list[str]:
+    """Bridges are looked up first: a run has its folder before its bridges, so one without an owner is dead, not new.
+
+    Open vSwitch keeps bridges over a reboot, and /run keeps no folder.
+    """
+    bridges: dict[str, str] = {}
+    with suppress(OpenVSwitchError):
+        bridges = openvswitch.labelled_bridges()
+    return sorted({*owners(), *bridges.values()} - living_runs())
+
+
+def _end_processes(run_id: str) -> Iterator[str]:
+    names = {process.pid: process.name for process in recorded(STATE_ROOT / run_id) if process.alive}
+    for pid in end({*names, *marked_pids(run_id)}):
         yield f"process {pid} ({names.get(pid, 'started by the run')})"
 
 
-def _remove_bridges(run: _Dead) -> list[str]:
+def _remove_bridges(run_id: str) -> list[str]:
     if shutil.which("ovs-vsctl") is None:
         return []
-    bridges = [name for name, run_id in openvswitch.labelled_bridges().items() if run_id == run.run_id]
+    bridges = [name for name, owner in openvswitch.labelled_bridges().items() if owner == run_id]
     openvswitch.vsctl(openvswitch.deletion_commands(bridges), wait=openvswitch.is_running())
     return [f"bridge {name}" for name in bridges]
 
 
-def _remove_interfaces(run: _Dead) -> list[str]:
-    """Both ends of a veth pair go with either; bridges' own went with the bridges."""
+def _remove_interfaces(run_id: str) -> list[str]:
+    """Both ends of a veth pair go with either; a bridge's own is left only where the daemon died before the bridge."""
     with IPRoute() as netlink:
-        names = [link.get_attr("IFLA_IFNAME") for link in netlink.get_links()]
-        ours = [name for name in names if (found := _INTERFACE.fullmatch(name)) and found[1] == run.run_id]
+        ours = [name for name in interfaces.names(netlink) if is_name_of(name, run_id)]
         interfaces.remove(netlink, ours)
     return [f"interface {name}" for name in ours]
 
 
-def _remove_unfinished_folders() -> Iterator[str]:
-    """State folders whose maker died before they had their name."""
-    for folder in STATE_ROOT.glob(".*"):
-        found = _UNFINISHED_FOLDER.fullmatch(folder.name)
-        if found and not Path(f"/proc/{found[1]}").exists():
-            remove_state_folder(folder)
-            yield f"unfinished state folder {folder.name}"
+def _restore_switch_daemon() -> None:
+    pid = openvswitch.switch_daemon_pid()
+    if pid is not None:
+        packetsockets.restore(pid)

@@ -41,7 +41,7 @@ class Network:
         for site in self.plan.sites.values():
             interfaces.configure_host(self.host(site.site).pid, site, self.plan.sites.values(), self._tcp)
         self._raise_switch_side(netlink)
-        openvswitch.vsctl(openvswitch.bridge_commands(self.plan, self._datapath))
+        openvswitch.vsctl(openvswitch.bridge_commands(self.plan, self._datapath), run_id=self.plan.run_id)
         self._tell_mininet()
 
     def connect(self, port: int) -> None:

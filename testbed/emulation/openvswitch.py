@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.emulation.plan import HOST_PORT, MTU_BYTES, OWNER_LABEL, NetworkPlan
+from testbed.emulation.processes import marked_environment
 from topologies import RingroadError
 
 TIMEOUT_S = 15
@@ -67,17 +68,20 @@ def deletion_commands(bridges: Iterable[str]) -> list[list[str]]:
     return [["--if-exists", "del-br", bridge] for bridge in bridges]
 
 
-def vsctl(commands: Iterable[list[str]], *, wait: bool = True) -> str:
-    """Run one ovs-vsctl transaction; what it printed. With `wait` it returns once ovs-vswitchd has done it all."""
+def vsctl(commands: Iterable[list[str]], *, wait: bool = True, run_id: str | None = None) -> str:
+    """Run one ovs-vsctl transaction; what it printed. With `wait` it returns once ovs-vswitchd has done it all.
+
+    With `run_id` the command carries the mark of the run, so that a clean-up ends it before it looks for bridges.
+    """
     arguments = ["ovs-vsctl", f"--timeout={TIMEOUT_S}", *([] if wait else ["--no-wait"])]
     for command in commands:
         arguments += ["--", *command]
     if len(arguments) == 2 + (not wait):
         return ""
-    return run(arguments)
+    return run(arguments, marked_environment(run_id) if run_id else None)
 
 
-def run(arguments: list[str]) -> str:
+def run(arguments: list[str], environment: Mapping[str, str] | None = None) -> str:
     """Run one of Open vSwitch's tools. OpenVSwitchError names what is missing or what it said."""
     if shutil.which(arguments[0]) is None:
         raise OpenVSwitchError("Open vSwitch is not installed", INSTALL_REMEDY)
@@ -90,6 +94,7 @@ def run(arguments: list[str]) -> str:
             timeout=TIMEOUT_S + 5,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            env=environment,
         )
     except subprocess.TimeoutExpired as error:
         raise OpenVSwitchError(f"Open vSwitch does not answer: {arguments[0]}", START_REMEDY) from error

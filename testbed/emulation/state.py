@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -21,6 +22,7 @@ from topologies import RingroadError
 STATE_ROOT = Path("/run/ringroad")
 LOCK_FILE = STATE_ROOT / "bed.lock"
 OWNER_FILE = "owner.json"
+_UNFINISHED = re.compile(rf"\.{RUN_ID.pattern}\.(\d+)")
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,20 @@ def owners() -> dict[str, Owner | None]:
         if folder.is_dir() and RUN_ID.fullmatch(folder.name):
             found[folder.name] = _read_owner(folder)
     return found
+
+
+def living_runs() -> set[str]:
+    """Run ids whose owner lives."""
+    return {run_id for run_id, owner in owners().items() if owner is not None and owner.alive}
+
+
+def unfinished_folders() -> list[Path]:
+    """State folders whose maker died before they had their name."""
+    return [
+        folder
+        for folder in STATE_ROOT.glob(".*")
+        if (found := _UNFINISHED.fullmatch(folder.name)) and start_ticks(int(found[1])) is None
+    ]
 
 
 def _read_owner(folder: Path) -> Owner | None:

@@ -56,7 +56,7 @@ def _carried(bed: Testbed) -> dict[Edge, int]:
 
 
 def _drops(bed: Testbed) -> int:
-    return sum(status.queue_drops + status.other_drops for status in bed.links())
+    return sum(status.queue_drops for status in bed.links()) + sum(bed.stray_drops().values())
 
 
 class Flow:
