@@ -14,7 +14,7 @@ from typing import Any, Literal
 from testbed.dynamics.faults import FaultSpec, fault_faults
 from testbed.dynamics.timeline import Instant, timeline
 from testbed.dynamics.tracefile import read_rows
-from testbed.dynamics.traces import FileSpec, Row, TraceSpec, generate, random_stream, trace_faults
+from testbed.dynamics.traces import FileSpec, Row, TraceSpec, generate, random_stream, size_faults, trace_faults
 from testbed.estimate import expected_collective_s
 from testbed.experimentfile import Every, ExperimentSpec
 from testbed.fidelity import Tolerance
@@ -193,12 +193,14 @@ def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
         raise loaded.error(faults)
     rows = read_rows(file.parent / spec.trace.path, wan) if isinstance(spec.trace, FileSpec) else ()
     every_s = spec.pacing.every if isinstance(spec.pacing, Every) else None
+    _check_trace_size(spec, wan, rows, loaded, ESTIMATED_OVER_S)
     expected_arm_s = _expected_arm_s(spec, wan, rows, every_s)
-    generate(spec.trace, wan, spec.seed, expected_arm_s, rows)  # Refuses a trace that ends before the run.
     arm_s = spec.timeouts.arm or 60.0 + 4 * expected_arm_s
     faults = list(_length_faults(spec, wan, expected_arm_s, arm_s))
     if faults:
         raise loaded.error(faults)
+    _check_trace_size(spec, wan, rows, loaded, arm_s)
+    generate(spec.trace, wan, spec.seed, expected_arm_s, rows)  # Refuses a trace that ends before the run.
     return Experiment(
         name=spec.name,
         description=spec.description,
@@ -269,7 +271,7 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
     if not spec.arms:
         yield Fault(("arms",), "there is at least one arm", remedy="give [static, wan, ccl, joint], or some of them")
     for index, name in enumerate(spec.arms):
-        if name in spec.arms[:index]:
+        if spec.arms.index(name) < index:
             yield Fault(("arms", index), "this arm is there twice", name, "delete one of them")
     reorders = any(_arm(name, spec.reorder_every).reorder_every for name in spec.arms)
     if reorders and spec.reorder_every >= spec.collectives:
@@ -292,6 +294,12 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
         yield Fault(("agent", "policy"), "no such ring policy", spec.agent.policy, remedy)
     if not 0.01 <= spec.t_wan <= 86400:
         yield Fault(("t_wan",), "the WAN controller's period is out of range", spec.t_wan, "give 10ms to 24h")
+
+
+def _check_trace_size(spec: ExperimentSpec, wan: Wan, rows: Sequence[Row], loaded: Loaded, over_s: float) -> None:
+    faults = list(size_faults(spec.trace, wan, over_s, rows))
+    if faults:
+        raise loaded.error(faults)
 
 
 def _length_faults(spec: ExperimentSpec, wan: Wan, expected_arm_s: float, arm_s: float) -> Iterator[Fault]:

@@ -11,6 +11,9 @@ from difflib import get_close_matches
 Place = tuple[str | int, ...]
 """Where in a file: `("links", 3, "rate")`."""
 
+MAX_SHOWN = 200
+"""Characters of a value that a message quotes."""
+
 
 class RingroadError(Exception):
     """Something a person can act on. `remedy` says how; `exit_code` is what the command line returns."""
@@ -32,8 +35,8 @@ class InputError(RingroadError):
         self, message: str, *, file: str = "", place: str = "", value: object = None, remedy: str = ""
     ) -> None:
         where = ": ".join(part for part in (file, place) if part)
-        shown = "" if value is None else f" (got {value!r})"
-        super().__init__(f"{where}: {message}{shown}" if where else f"{message}{shown}", remedy)
+        got = "" if value is None else f" (got {shown(value)})"
+        super().__init__(f"{where}: {message}{got}" if where else f"{message}{got}", remedy)
         self.file, self.place, self.value = file, place, value
 
 
@@ -55,6 +58,14 @@ def show_place(place: Place) -> str:
     """`links[3].rate`: for people; list positions count from 0, as everywhere in YAML tools."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return text.removeprefix(".")
+
+
+def shown(value: object) -> str:
+    """A value as people see it in a message: never longer than a line or two, whatever somebody wrote."""
+    if isinstance(value, int) and value.bit_length() > MAX_SHOWN:
+        return f"a whole number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def did_you_mean(wrong: str, known: list[str]) -> str:

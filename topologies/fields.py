@@ -13,6 +13,11 @@ from topologies.errors import InputError
 from topologies.model import MAX_NAME_LENGTH, MAX_RATE_BPS, MIN_RATE_BPS, check_name
 from topologies.units import parse_duration_s, parse_rate_bps, parse_size_bytes
 
+MAX_DURATION_S = 1000 * 3600.0
+"""Beyond it a wrong unit is more likely than patience, and clocks and timers of the system would overflow."""
+
+MAX_SIZE_BYTES = 2**50
+
 
 class Strict(BaseModel):
     """A part of a file: no unknown keys, no change after reading."""
@@ -31,11 +36,13 @@ def _duration(value: object) -> float:
     duration_s = parse_duration_s(value)
     if duration_s < 0:
         raise ValueError("a time is not negative; write it like 25ms")
+    if duration_s > MAX_DURATION_S:
+        raise ValueError("a time is at most 1000 h; write it with its unit, as in 25ms")
     return duration_s
 
 
 def _positive_duration(value: object) -> float:
-    duration_s = parse_duration_s(value)
+    duration_s = _duration(value)
     if duration_s <= 0:
         raise ValueError("a time must be above zero here; write it like 25ms")
     return duration_s
@@ -45,6 +52,8 @@ def _size(value: object) -> int:
     size_bytes = parse_size_bytes(value)
     if size_bytes <= 0:
         raise ValueError("a size must be above zero; write it like 8MiB")
+    if size_bytes > MAX_SIZE_BYTES:
+        raise ValueError("a size is at most 1 PiB; write it with its unit, as in 8MiB")
     return size_bytes
 
 

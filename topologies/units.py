@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import re
 
+from topologies.errors import shown
+
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ/]*)\s*")
 
 _RATE = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
@@ -18,17 +20,25 @@ _TIME = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0
 def _split(text: str, example: str) -> tuple[float, str]:
     found = _NUMBER.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is not a number with a unit; write it like {example}")
-    value = float(found[1])
-    if not math.isfinite(value):
-        raise ValueError(f"{text!r} is not finite; write it like {example}")
-    return value, found[2]
+        raise ValueError(f"{shown(text)} is not a number with a unit; write it like {example}")
+    return _finite(float(found[1]), example), found[2]
 
 
 def _number(value: object, example: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a quantity; write it like {example}")
-    return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{shown(value)} is not a quantity; write it like {example}")
+    return _finite(value, example)
+
+
+def _finite(value: float, example: str) -> float:
+    """`value` as a float. ValueError where it is none: infinite, not a number, or an integer beyond all floats."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{shown(value)} is not a finite quantity; write it like {example}")
+    return number
 
 
 def parse_rate_bps(value: object) -> float:
@@ -40,10 +50,10 @@ def parse_rate_bps(value: object) -> float:
     if key.endswith("bps") and not unit.endswith("Bps"):
         key = key.removesuffix("bps") + "bit"
     if unit == "":
-        raise ValueError(f"{value!r} has no unit; write it like 100mbit")
+        raise ValueError(f"{shown(value)} has no unit; write it like 100mbit")
     if key not in _RATE:
-        raise ValueError(f"{unit!r} is not a unit of rate; use bit, kbit, mbit or gbit, as in 100mbit")
-    return number * _RATE[key]
+        raise ValueError(f"{shown(unit)} is not a unit of rate; use bit, kbit, mbit or gbit, as in 100mbit")
+    return _finite(number * _RATE[key], "100mbit")
 
 
 def parse_size_bytes(value: object) -> int:
@@ -53,10 +63,10 @@ def parse_size_bytes(value: object) -> int:
     else:
         number, unit = _split(value, "8MiB")
         if unit not in _SIZE:
-            raise ValueError(f"{unit!r} is not a unit of size; use B, KB, MB, KiB, MiB or GiB, as in 8MiB")
-        number *= _SIZE[unit]
+            raise ValueError(f"{shown(unit)} is not a unit of size; use B, KB, MB, KiB, MiB or GiB, as in 8MiB")
+        number = _finite(number * _SIZE[unit], "8MiB")
     if number != int(number):
-        raise ValueError(f"{value!r} is not a whole number of bytes")
+        raise ValueError(f"{shown(value)} is not a whole number of bytes")
     return int(number)
 
 
@@ -66,8 +76,8 @@ def parse_duration_s(value: object) -> float:
         return _number(value, "25ms")
     number, unit = _split(value, "25ms")
     if unit not in _TIME:
-        raise ValueError(f"{unit!r} is not a unit of time; use us, ms, s, min or h, as in 25ms")
-    return number * _TIME[unit]
+        raise ValueError(f"{shown(unit)} is not a unit of time; use us, ms, s, min or h, as in 25ms")
+    return _finite(number * _TIME[unit], "25ms")
 
 
 def format_rate(rate_bps: float) -> str:

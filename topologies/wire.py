@@ -70,7 +70,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """One line as a message. WireError if it is not a JSON object."""
     try:
         message = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"not JSON: {line[:80]!r}") from error
     if not isinstance(message, dict):
         raise WireError(f"not a JSON object: {line[:80]!r}")

@@ -15,10 +15,14 @@ from pydantic_core import ErrorDetails
 
 from topologies.errors import Fault, Place, did_you_mean
 
+MAX_FAULTS = 200
+"""What is looked at: each is compared with each, and nobody reads more."""
+
 
 def faults_of(error: ValidationError, data: object, model_class: type[BaseModel]) -> list[Fault]:
     """Everything that kept `data` from being a `model_class`, one fault a place."""
-    return _without_echoes([_fault(details, data, model_class) for details in error.errors(include_url=False)])
+    first = error.errors(include_url=False)[:MAX_FAULTS]
+    return _without_echoes([_fault(details, data, model_class) for details in first])
 
 
 def _fault(details: ErrorDetails, data: object, model_class: type[BaseModel]) -> Fault:

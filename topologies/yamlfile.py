@@ -6,6 +6,7 @@ keeps the line it came from, so that a fault found much later can still be point
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,14 @@ from topologies.errors import Fault, InputError, Place, did_you_mean
 from topologies.wording import faults_of
 
 MAX_FILE_BYTES = 4 * 2**20
-MAX_VALUES = 200_000
+MAX_YAML_BYTES = 512 * 2**10
+"""YAML is read at some 100 kB/s; whatever is larger is no file of a person and would keep one waiting."""
+
+MAX_VALUES = 20_000
 """More values than this come from aliases of aliases, not from a person."""
+
+MAX_LISTED = 20
+"""More faults than these are the same mistake again and again."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -43,7 +50,9 @@ class Loaded:
         ordered = sorted(faults, key=lambda fault: self.line(fault.place))
         if len(ordered) == 1:
             return ordered[0].error(f"{self.file}:{self.line(ordered[0].place)}")
-        listed = "".join(f"\n{fault.error(f'{self.file}:{self.line(fault.place)}')}" for fault in ordered)
+        listed = "".join(f"\n{fault.error(f'{self.file}:{self.line(fault.place)}')}" for fault in ordered[:MAX_LISTED])
+        if len(ordered) > MAX_LISTED:
+            listed += f"\nand {len(ordered) - MAX_LISTED} more"
         return InputError(f"{len(ordered)} faults{listed}", file=self.file)
 
 
@@ -55,6 +64,15 @@ def load(path: Path | str) -> Loaded:
 
 def parse(text: str, file: str) -> Loaded:
     """The same from text; `file` is the name to use in errors."""
+    if len(text) > MAX_YAML_BYTES:
+        raise InputError(f"the file is larger than {MAX_YAML_BYTES} bytes", file=file, remedy="is it the right one?")
+    try:
+        return _parsed(text, file)
+    except RecursionError:
+        raise InputError("lists or mappings nested too deeply", file=file, remedy="is it the right file?") from None
+
+
+def _parsed(text: str, file: str) -> Loaded:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -85,7 +103,7 @@ def validate(model_class: type[Model], loaded: Loaded, context: dict[str, Any] |
 def read_text(path: Path) -> str:
     """The UTF-8 text of a file. InputError says why not, and what to do."""
     try:
-        with path.open("rb") as stream:
+        with os.fdopen(_open_now(path), "rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
         raise InputError("no such file", file=str(path), remedy=_nearest_file(path)) from error
@@ -100,10 +118,17 @@ def read_text(path: Path) -> str:
             f"the file is larger than {MAX_FILE_BYTES} bytes", file=str(path), remedy="is it the right one?"
         )
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError("the file is not UTF-8 text", file=f"{path}:{line}", remedy="save it as UTF-8") from error
+
+
+def _open_now(path: Path) -> int:
+    """A descriptor to read from. A named pipe that nobody writes to counts as empty; to open it would wait for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _nearest_file(path: Path) -> str:
@@ -187,8 +212,14 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, place: Place) -> Any:
         try:
-            return self._scalars.construct_object(node, deep=True)
+            value = self._scalars.construct_object(node, deep=True)
+            if isinstance(value, str):
+                value.encode()
+            return value
+        except UnicodeEncodeError:
+            self.faults.append(Fault(place, "this is not text: half a character", node.value, "write the whole one"))
+            return None
         except (yaml.YAMLError, ValueError) as error:
-            reason = getattr(error, "problem", None) or str(error)
+            reason = getattr(error, "problem", None) or str(error).partition(";")[0]
             self.faults.append(Fault(place, str(reason), node.value, "write a plain value, or put it in quotes"))
             return None

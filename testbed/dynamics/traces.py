@@ -19,9 +19,14 @@ from pydantic import Field, model_validator
 from topologies import Edge, InputError, Wan
 from topologies.errors import Fault, Place, did_you_mean
 from topologies.fields import Duration, PositiveDuration, Rate, Strict
+from topologies.units import format_duration
 
 ONE_WAY = "->"
 """`tokyo-oregon` means a link in both directions, `tokyo->oregon` means one of them."""
+
+
+MAX_CHANGES = 1_000_000
+"""Of one trace, in one arm: what a machine computes and keeps without trouble. Nothing measured needs more."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,20 @@ def trace_faults(spec: TraceSpec, wan: Wan, place: Place = ("trace",)) -> Iterat
             yield no_such_link(pattern, wan, (*place, *inside))
 
 
+def size_faults(
+    spec: TraceSpec, wan: Wan, duration_s: float, rows: Sequence[Row] = (), place: Place = ("trace",)
+) -> Iterator[Fault]:
+    """A trace that would change rates more often within `duration_s` than can be computed; `place` as above."""
+    rounds = 0.0
+    if isinstance(spec, _Ranged):
+        place, rounds = (*place, "every"), duration_s / spec.every * len(covered(spec, wan))
+    elif isinstance(spec, FileSpec) and spec.repeat and (length_s := _length_s(rows)) > 0:
+        place, rounds = (*place, "path"), duration_s / length_s * sum(len(row.edges) for row in rows)
+    if rounds > MAX_CHANGES:
+        message = f"rates would change {rounds:.2g} times in {format_duration(duration_s)}"
+        yield Fault(place, message, remedy=f"let them change less often: {MAX_CHANGES:,} times are the most")
+
+
 def no_such_link(name: str, wan: Wan, place: Place) -> Fault:
     """The fault of a name that means no link, with the nearest name as remedy."""
     links = [link.name for link in wan.links]
@@ -179,7 +198,7 @@ def generate(spec: TraceSpec, wan: Wan, seed: int, duration_s: float, rows: Sequ
     At time 0 there is a change for each edge that the trace covers. `rows` are what `tracefile.read_rows` gave for a
     trace of kind `file`. InputError for a link that the WAN does not have, and for a file that ends before the run.
     """
-    for fault in trace_faults(spec, wan):
+    for fault in (*trace_faults(spec, wan), *size_faults(spec, wan, duration_s, rows)):
         raise fault.error()
     edges = covered(spec, wan, rows)
     match spec:
@@ -215,7 +234,7 @@ def _from_rows(rows: Iterable[Row], edges: Sequence[Edge], wan: Wan) -> list[Cha
 
 def _until(rows: Sequence[Row], spec: FileSpec, duration_s: float) -> Iterator[Row]:
     """The rows of a file, again and again where it repeats. InputError where it ends too early."""
-    length_s = max((row.at_s for row in rows), default=0.0)
+    length_s = _length_s(rows)
     if length_s < duration_s and not (spec.hold or spec.repeat):
         raise InputError(
             f"the trace ends at {length_s:g} s, the run at {duration_s:g} s",
@@ -231,6 +250,10 @@ def _until(rows: Sequence[Row], spec: FileSpec, duration_s: float) -> Iterator[R
         yield from (
             Row(done * length_s + row.at_s, row.edges, row.rate_bps) for row in rows if row.at_s < length_s or last
         )
+
+
+def _length_s(rows: Sequence[Row]) -> float:
+    return max((row.at_s for row in rows), default=0.0)
 
 
 def _random_changes(

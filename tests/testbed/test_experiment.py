@@ -182,6 +182,17 @@ def test_an_arm_that_outlives_its_trace_file_keeps_the_last_rates(tmp_path):
         ({"payload": "8mbit"}, ["payload", "MiB"]),
         ({"payload": 0}, ["payload", "above zero"]),
         ({"payload": "3B"}, ["payload", "multiple of 4 bytes"]),
+        ({"payload": "1e9GiB"}, ["payload", "at most 1 PiB"]),
+        ({"timeouts": {"collective": "1e9h"}}, ["timeouts.collective", "at most 1000 h"]),
+        ({"feed": {"delay": "1e300s"}}, ["feed.delay", "at most 1000 h"]),
+        ({"trace": {"kind": "redraw", "every": "1us", "low": "1mbit", "high": "2mbit"}}, ["trace.every", "less often"]),
+        (
+            {
+                "trace": {"kind": "redraw", "every": "100ms", "low": "1mbit", "high": "2mbit"},
+                "timeouts": {"arm": "900h"},
+            },
+            ["trace.every", "less often"],
+        ),
         ({"collectives": 0}, ["collectives"]),
         ({"collectives": 2.5}, ["collectives", "whole number"]),
         ({"wan": "mesh5"}, ["wan", "did you mean 'mesh4'?"]),

@@ -324,6 +324,12 @@ def test_a_trace_file_that_repeats_begins_again_at_the_time_of_its_last_row(tmp_
     assert series(changes, AB) == [(0, 1e6), (10, 2e6), (20, 1e6), (30, 2e6), (40, 1e6)]
 
 
+def test_a_trace_file_that_repeats_without_end_is_refused(tmp_path: Path):
+    rows = rows_of(tmp_path, "time,link,rate\n0,a-b,1mbit\n0.000001,a-b,2mbit\n")
+    with pytest.raises(InputError, match="less often"):
+        generate(spec(kind="file", path="t.csv", repeat=True), CHAIN, 1, 60, rows)
+
+
 def test_a_link_whose_first_row_is_late_begins_with_the_rate_of_the_wan(tmp_path: Path):
     rows = rows_of(tmp_path, "time,link,rate\n5,b-c,1mbit\n")
 

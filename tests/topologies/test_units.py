@@ -70,3 +70,11 @@ def test_quantities_are_shown_in_the_unit_that_fits():
     assert format_size(64_000) == "64 kB"
     assert format_duration(0.00033) == "330 µs"
     assert format_duration(185) == "3 min 05 s"
+
+
+@pytest.mark.parametrize("parse", [parse_rate_bps, parse_size_bytes, parse_duration_s])
+@pytest.mark.parametrize("value", [10**400, -(10**400), "1e300GiB", "1e308h", "1e308gbit", "9" * 5000 + "s"])
+def test_what_is_beyond_all_numbers_is_refused_and_quoted_in_short(parse, value):
+    with pytest.raises(ValueError) as caught:
+        parse(value)
+    assert len(str(caught.value)) < 400

@@ -56,7 +56,11 @@ def test_only_the_owner_may_connect(tmp_path: Path):
 
 
 def test_an_error_of_the_other_side_is_raised_here(serve):
-    path = serve(lambda connection: wire.send(connection, {"error": "no such pair"}))
+    def refuse(connection: socket.socket) -> None:
+        connection.recv(4096)
+        wire.send(connection, {"error": "no such pair"})
+
+    path = serve(refuse)
 
     with Client(path) as client, pytest.raises(WireError, match="no such pair"):
         client.ask("move")
@@ -105,3 +109,8 @@ def test_nobody_listening_and_a_path_too_long_are_said(tmp_path: Path):
         Client(tmp_path / "nobody")
     with pytest.raises(WireError, match="too long"):
         wire.listen(tmp_path / ("x" * 120))
+
+
+def test_a_line_that_is_nested_beyond_reason_is_no_message():
+    with pytest.raises(WireError, match="not JSON"):
+        wire.decode(b"[" * 100_000)

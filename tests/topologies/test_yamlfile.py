@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,7 +9,7 @@ from pydantic import Field
 
 from topologies.errors import Fault, InputError, show_place
 from topologies.fields import Duration, Name, Probability, Rate, Size, Strict
-from topologies.yamlfile import load, parse, validate
+from topologies.yamlfile import load, parse, read_text, validate
 
 
 class Inner(Strict):
@@ -181,7 +182,7 @@ def test_a_file_that_may_not_be_read_says_how_to_allow_it(tmp_path: Path, monkey
     def refuse(*_: object):
         raise PermissionError(13, "Permission denied")  # root may read everything, so the refusal is played
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("topologies.yamlfile._open_now", refuse)
 
     with pytest.raises(InputError, match="may not read") as caught:
         load(tmp_path / "a.yaml")
@@ -215,3 +216,39 @@ def test_later_faults_are_pointed_at_by_their_place():
 def test_places_are_shown_as_in_code():
     assert show_place(("links", 3, "reverse", "rate")) == "links[3].reverse.rate"
     assert show_place(()) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 3000 + "]" * 3000, "{a: " * 800 + "}" * 800, "? " * 2000, "name: " + "[" * 900 + "]" * 900],
+    ids=["lists", "mappings", "keys", "a value"],
+)
+def test_what_is_nested_beyond_reason_is_refused(text):
+    assert "nested too deeply" in str(the_error(text))
+
+
+def test_a_value_without_end_is_quoted_in_short():
+    error = the_error(f"name: a\ncount: {'9' * 5000}\n")
+    assert "count" in str(error)
+    assert len(str(error)) < 1000
+    assert len(str(the_error(f"name: a\nsize: {'x' * 100_000}\n"))) < 1000
+
+
+def test_the_same_mistake_again_and_again_is_soon_said():
+    error = the_error("name: a\npair: [1, 2]\nparts: [" + "3, " * 15_000 + "]\n")
+    assert 10 < str(error).count("\n") < 100
+
+
+def test_half_a_character_is_no_text_that_could_be_written_again():
+    assert "half a character" in str(the_error('name: "a\\uD800b"\n'))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path):
+    (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbftime,link,rate\n")
+    assert read_text(tmp_path / "x.csv") == "time,link,rate\n"
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(InputError, match="empty"):
+        load(tmp_path / "pipe.yaml")
