@@ -146,11 +146,15 @@ class Testbed:
         given = {"rate_bps": rate_bps, "delay_s": delay_s, "jitter_s": jitter_s, "loss": loss}
         changed = {name: value for name, value in given.items() if value is not None}
         edges = self.wan.link(link).edges
-        if direction is not None:
-            self.wan.link(link).properties(direction)
-            edges = (direction,)
+        if direction is not None and direction not in edges:
+            known = " and ".join(f"{a} → {b}" for a, b in edges)
+            raise InputError(
+                f"{direction[0]} → {direction[1]} is no direction of link {self.wan.link(link).name}",
+                remedy=f"it has {known}",
+            )
         with self._lock:
-            self.shape_many({edge: replace(self._wanted[edge], **changed) for edge in edges})
+            chosen = edges if direction is None else (direction,)
+            self.shape_many({edge: replace(self._wanted[edge], **changed) for edge in chosen})
 
     def shape_many(self, changes: Mapping[Edge, EdgeProperties]) -> None:
         """Give directed edges these properties, all of them one after the other with nothing in between."""
