@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from topologies.errors import RingroadError
 from workers.client import WorkersClient
 from workers.job import Agent, BackToBack, Every, Job, Rank
 from workers.limits import allgather_limit_over_time_s
+
+Order = tuple[int, ...]
+"""Ranks in the order of a ring."""
 
 LEAD_S = 0.25
 """From the decision to start until second 0 of the trace, so that every rank and the player hear of it in time."""
@@ -48,11 +51,12 @@ class ArmSetting:
     on_collective: Callable[[], None]
 
 
-def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
+def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order | None = None) -> Verdict:
     """Run one arm and append its records, last the line in `arms.jsonl`. Blocks until its collectives are done.
 
-    The verdict says whether the machine kept up. WorkerFailed if a worker dies, ArmTimeout after the arm's limit,
-    WireError if the controller or the launcher is gone (the runner then knows whose death it was).
+    The ring begins as listed, or with `start_order`. The verdict says whether the machine kept up. WorkerFailed if a
+    worker dies, ArmTimeout after the arm's limit, WireError if the controller or the launcher is gone (the runner then
+    knows whose death it was).
     """
     bed, experiment, folder = setting.bed, setting.experiment, setting.folder
     instants = experiment.timeline(block.seed)
@@ -64,12 +68,12 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
     bed.controller.reset(arm.wan_policy, experiment.controller.period_s)
     socket = bed.state / "bandwidths.sock"
     with (
-        _sources(bed) as sources,
+        network_sources(bed) as sources,
         BandwidthService(socket, sources),
         _journal(bed, record),
         WorkersClient(setting.workers_socket) as workers,
     ):
-        job = job_of(bed, experiment, arm, folder.logs / f"block{block.block}-{arm.name}", socket, block.seed)
+        job = replace(job_of(setting, block, arm), start_order=start_order)
         pids: dict[str, int] = {}
         player = Player(
             instants,
@@ -120,11 +124,13 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
     return verdict
 
 
-def job_of(bed: Testbed, experiment: Experiment, arm: Arm, logs: Path, socket: Path, seed: int) -> Job:
+def job_of(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Job:
     """What the workers are asked to do in this arm."""
+    experiment = setting.experiment
+    logs = setting.folder.logs / f"block{block.block}-{arm.name}"
     logs.mkdir(parents=True, exist_ok=True)
     return Job(
-        ranks=tuple(Rank(dc, bed.dc(dc).netns_pid) for dc in bed.wan.dcs),
+        ranks=tuple(Rank(dc, setting.bed.dc(dc).netns_pid) for dc in setting.bed.wan.dcs),
         size_bytes=experiment.size_bytes,
         log_folder=str(logs.resolve()),
         collectives=experiment.collectives,
@@ -136,9 +142,8 @@ def job_of(bed: Testbed, experiment: Experiment, arm: Arm, logs: Path, socket: P
             policy=experiment.agent.policy,
             margin=experiment.agent.margin,
         ),
-        initial_order=experiment.initial_order,
-        bandwidth_socket=str(socket),
-        seed=seed,
+        bandwidth_socket=str(setting.bed.state / "bandwidths.sock"),
+        seed=block.seed,
         timeout_s=experiment.timeouts.collective_s,
     )
 
@@ -156,7 +161,7 @@ class _Limits:
 
 
 @contextmanager
-def _sources(bed: Testbed) -> Iterator[dict[str, Callable[[], Network]]]:
+def network_sources(bed: Testbed) -> Iterator[dict[str, Callable[[], Network]]]:
     """What ring agents can ask: the controller's view, and what the kernel holds on the routes that are in force."""
     with ControllerClient(bed.state / "controller.sock") as controller:
 

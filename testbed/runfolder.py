@@ -22,6 +22,7 @@ from typing import Any
 from topologies.errors import InputError, RingroadError
 
 EXPERIMENT, MANIFEST, GATE, ARMS = "experiment.yaml", "manifest.json", "gate.json", "arms.jsonl"
+START_ORDERS = "start_orders.jsonl"
 SUMMARY_JSON, SUMMARY_TEXT = "summary.json", "summary.txt"
 RECORDS = ("collectives", "ring_changes", "reconfigurations", "changes", "faults")
 """What is kept of one arm in one block: a file of JSON lines each."""
@@ -91,12 +92,16 @@ class RunFolder:
             return None
         try:
             return json.loads(file.read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RingroadError(f"{file} is not JSON: {error}", "restore the file, or run again") from error
 
     def append_arm(self, record: dict[str, Any]) -> None:
         """One line in `arms.jsonl`: this arm of this block is finished."""
         self._append(self.path / ARMS, record)
+
+    def append_start_order(self, record: dict[str, Any]) -> None:
+        """One line in `start_orders.jsonl`: how the order that a block's arms start with was measured."""
+        self._append(self.path / START_ORDERS, record)
 
     def read_arms(self) -> list[dict[str, Any]]:
         """All finished arms so far, in the order in which they ran."""
@@ -179,7 +184,7 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise RingroadError(f"{file}, line {number} is not JSON: {error}", "remove that line") from error
             if not isinstance(record, dict):
                 raise RingroadError(f"{file}, line {number} is not a JSON object", "remove that line")

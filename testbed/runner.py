@@ -26,6 +26,7 @@ from testbed.fidelity import Goodput, Verdict, judge_links
 from testbed.measure import goodput, pinned_to_edges
 from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
+from testbed.startorder import measure_start_order
 from topologies.errors import RingroadError
 from topologies.wire import listen
 from workers.client import WorkersClient, launcher_command
@@ -75,9 +76,14 @@ def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: P
         progress.begin(len(plan) * len(experiment.arms) * experiment.collectives)
         setting = ArmSetting(bed, experiment, folder, socket, progress.advance)
         for block in plan:
+            start_order = None
+            if experiment.initial_order == "measured_once":
+                progress.phase(f"block {block.block} of {len(plan)}: measuring the order to start with")
+                start_order, record = measure_start_order(setting, block)
+                folder.append_start_order(record)
             for arm in block.arms:
                 progress.phase(f"block {block.block} of {len(plan)}: {arm.name}")
-                run_arm(setting, block, arm)
+                run_arm(setting, block, arm, start_order)
 
 
 def gate(bed: Testbed, experiment: Experiment) -> Verdict:

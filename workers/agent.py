@@ -44,7 +44,7 @@ class RingAgent:
         self._policy = find(POLICIES, job.agent.policy, "ring policy")
         self._listed = tuple(range(len(job.ranks)))
         self._turns = 0
-        self.ring = Ring(0, self._listed)
+        self.ring = Ring(0, job.start_order or self._listed)
 
     def turn(self, collective: int, sequence: int) -> dict[str, Any] | None:
         """Measure, decide, agree. Blocks until this rank knows the ring; the leader returns the record of the change.

@@ -94,7 +94,8 @@ class Job:
     `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
     start of the run. `implementations` take turns (collective i uses the i-th, cyclically). `bandwidth_socket` is
     where the runner answers for the sources `feed` and `oracle`. After `timeout_s` without progress gloo gives up.
-    `schedule` is a name of `workers.schedules` or `module:function`.
+    `schedule` is a name of `workers.schedules` or `module:function`. `start_order` is a ring order (ranks) to begin
+    with that somebody has measured before; it goes before `initial_order`.
     """
 
     ranks: tuple[Rank, ...]
@@ -108,6 +109,7 @@ class Job:
     duration_s: float | None = None
     agent: Agent = Agent()
     initial_order: Literal["listed", "measured_once"] = "listed"
+    start_order: tuple[int, ...] | None = None
     implementations: tuple[Implementation, ...] = ("ring",)
     schedule: str = "ring"
     bandwidth_socket: str | None = None
@@ -127,7 +129,10 @@ class Job:
         _check(self.duration_s is None or self.duration_s > 0, "duration_s", self.duration_s, "give seconds above 0")
         known = bool(self.implementations) and set(self.implementations) <= {"ring", "gloo"}
         _check(known, "implementations", self.implementations, "ring, gloo, or both in turn")
-        measures = self.agent.every > 0 or self.initial_order == "measured_once"
+        ranks = list(range(len(self.ranks)))
+        good = self.start_order is None or sorted(self.start_order) == ranks
+        _check(good, "start_order", self.start_order, "name every rank once")
+        measures = self.agent.every > 0 or self.measures_first
         asks = measures and self.agent.source != "probe"
         _check(not asks or self.bandwidth_socket is not None, "bandwidth_socket", None, "feed and oracle need one")
         _check(Path(self.log_folder).is_absolute(), "log_folder", self.log_folder, "give an absolute path")
@@ -136,6 +141,11 @@ class Job:
     def dcs(self) -> tuple[str, ...]:
         """Names of the DCs by rank."""
         return tuple(rank.dc for rank in self.ranks)
+
+    @property
+    def measures_first(self) -> bool:
+        """Whether the ring agent works before the first collective."""
+        return self.initial_order == "measured_once" and self.start_order is None
 
     def log_path(self, rank: int) -> Path:
         """Where the rank of that number logs."""
@@ -159,6 +169,8 @@ def job_from_json(plain: dict[str, Any]) -> Job:
         raise InputError("a job has no such field", value=sorted(unknown))
     values = dict(plain)
     values["ranks"] = tuple(Rank(**rank) for rank in plain["ranks"])
+    if plain.get("start_order") is not None:
+        values["start_order"] = tuple(plain["start_order"])
     if "implementations" in plain:
         values["implementations"] = tuple(plain["implementations"])
     if "pacing" in plain:

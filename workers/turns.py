@@ -32,7 +32,7 @@ def is_over(job: Job, collective: int, run_start: float, now: float) -> bool:
 def agent_is_due(job: Job, collective: int) -> bool:
     """Whether the ring agent works before `collective` (0-based; warm-up collectives are negative)."""
     if collective == 0:
-        return job.initial_order == "measured_once"
+        return job.measures_first
     return collective > 0 and job.agent.every > 0 and collective % job.agent.every == 0
 
 

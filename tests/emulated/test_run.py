@@ -138,3 +138,33 @@ def test_a_link_that_goes_down_stops_the_static_arm_until_it_heals_and_the_wan_a
     assert "port_status" in causes
     states = [e["state"] for e in lines(tmp_path / "run" / "blocks" / "1" / "static" / "faults.jsonl")]
     assert states == ["down", "up"]
+
+
+def test_an_order_that_is_measured_once_is_the_same_in_every_arm(tmp_path):
+    # given a WAN on which the listed ring has a slow edge both ways, and one without it is there
+    experiment = {
+        "name": "measured once",
+        "wan": "mesh4",
+        "trace": {"kind": "steps", "steps": [{"at": 0, "link": "frankfurt-oregon", "rate": "10mbit"}]},
+        "initial_order": "measured_once",
+        "agent": {"source": "probe"},
+        "arms": ["static", "joint"],
+        "blocks": 1,
+        "payload": "256KiB",
+        "collectives": 4,
+        "reorder_every": 3,
+        "seed": 1,
+    }
+    file = tmp_path / "measured.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    # when
+    done = ringroad("run", file, "--out", tmp_path / "run")
+    # then
+    assert done.returncode in (0, 3), done.stderr
+    (start,) = lines(tmp_path / "run" / "start_orders.jsonl")
+    first = [lines(tmp_path / "run" / "blocks" / "1" / arm / "collectives.jsonl")[0] for arm in ("static", "joint")]
+    assert [collective["order"] for collective in first] == [start["to"], start["to"]]
+    neighbors = set(zip(start["to"], start["to"][1:] + start["to"][:1], strict=True))
+    frankfurt, oregon = 0, 1
+    assert not neighbors & {(frankfurt, oregon), (oregon, frankfurt)}
+    assert start["probe_s"] > 0

@@ -140,6 +140,12 @@ def test_measured_once_decides_before_the_first_collective_and_never_again(
     assert [c["order"] for c in collectives] == [[0, 2, 1, 3]] * 4
 
 
+def test_a_run_begins_with_the_order_it_is_given(client: WorkersClient, job: MakeJob):
+    collectives, changes = results(client, job(collectives=2, start_order=(0, 3, 1, 2)))
+    assert changes == []
+    assert [c["order"] for c in collectives] == [[0, 3, 1, 2]] * 2
+
+
 def test_a_runner_that_does_not_know_ends_the_run_with_its_words(
     client: WorkersClient, job: MakeJob, runner_socket: Path
 ):

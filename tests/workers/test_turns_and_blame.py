@@ -1,5 +1,7 @@
 """When collectives start and end, what their records say, and who is to blame, without a process."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +47,11 @@ def test_the_agent_works_before_every_nth_collective_but_not_in_the_warm_up():
 
 def test_measured_once_measures_before_the_first_collective():
     assert [i for i in range(-2, 10) if agent_is_due(job(initial_order="measured_once"), i)] == [0]
+
+
+def test_an_order_that_was_measured_before_is_not_measured_again():
+    known = dataclasses.replace(job(initial_order="measured_once"), start_order=(1, 0))
+    assert not any(agent_is_due(known, i) for i in range(-2, 10))
 
 
 def test_implementations_take_turns():
