@@ -141,6 +141,9 @@ def _state() -> Iterator[Finding]:
     from testbed.emulation.state import owners
 
     found = owners()
+    if found and os.geteuid() != 0:
+        yield Finding("other runs", "limited", f"alive or killed: {', '.join(found)}", "run ringroad doctor as root")
+        return
     dead = [run_id for run_id, owner in found.items() if owner is None or not owner.alive]
     living = [f"{run_id} (pid {owner.pid})" for run_id, owner in found.items() if owner is not None and owner.alive]
     if dead:

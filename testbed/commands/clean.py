@@ -8,7 +8,9 @@ from testbed.commands.options import AsJson
 
 
 def clean(as_json: AsJson = False) -> None:
-    """Remove what a killed run left: its bridges, interfaces, processes, state. Touches nothing of anybody else's.
+    """Remove what a killed run left: its bridges, interfaces, processes, state. Needs root.
+
+    Touches nothing of anybody else's, nor of a run that lives.
 
     \b
     Example:

@@ -7,6 +7,7 @@ environment of a process, the record in its state folder. A run whose owner live
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ from testbed.emulation.openvswitch import OpenVSwitchError
 from testbed.emulation.plan import is_name_of
 from testbed.emulation.processes import end, marked_pids, recorded
 from testbed.emulation.state import STATE_ROOT, living_runs, owners, remove_state_folder, unfinished_folders
+from topologies.errors import RingroadError
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +27,11 @@ log = logging.getLogger(__name__)
 def clean() -> list[str]:
     """Remove everything of every dead run; what was removed, in words. Safe while other runs live. Needs root.
 
-    OpenVSwitchError if bridges are left and Open vSwitch does not answer: all else is removed by then, and the state
-    folder stays, so that a later call finds the rest.
+    RingroadError without root, to whom every run looks dead. OpenVSwitchError if bridges are left and Open vSwitch does
+    not answer: all else is removed by then, and the state folder stays, so that a later call finds the rest.
     """
+    if os.geteuid() != 0:
+        raise RingroadError("only root can remove what runs left", "run it as root: sudo ringroad …")
     dead = _dead_runs()
     removed: list[str] = []
     failure: OpenVSwitchError | None = None

@@ -41,9 +41,20 @@ def test_a_left_over_of_a_dead_run_is_named_and_a_living_one_is_no_left_over(mon
 
     alive, dead = state.Owner.here(), state.Owner(1, 1, "gone", "long ago")
     monkeypatch.setattr(state, "owners", lambda: {"aaaa": dead, "bbbb": None, "cccc": alive})
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     found = {finding.name: finding for finding in doctor._state()}
     assert "aaaa, bbbb" in found["left-overs"].found and found["left-overs"].remedy == "ringroad clean"
     assert f"cccc (pid {os.getpid()})" in found["other runs"].found
+
+
+def test_who_cannot_read_the_owners_of_runs_takes_none_for_dead(monkeypatch):
+    from testbed.emulation import state
+
+    monkeypatch.setattr(state, "owners", lambda: {"aaaa": None})
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    (found,) = doctor._state()
+    assert (found.name, found.remedy) == ("other runs", "run ringroad doctor as root")
+    assert "aaaa" in found.found
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes somebody else first, which only root can")

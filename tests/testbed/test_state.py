@@ -90,3 +90,12 @@ def test_a_lock_does_not_outlive_its_holder_however_it_ends(root):
     holder.stdout.close()
     mine.take("a111")
     mine.release()
+
+
+def test_clean_up_without_root_is_refused_before_any_run_is_looked_at(monkeypatch):
+    from testbed.emulation.clean import clean
+
+    make_state_folder("k3f9")
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    with pytest.raises(RingroadError, match="only root"):
+        clean()
