@@ -87,5 +87,5 @@ def _in_short(wan: Wan) -> str:
     rates = [properties.rate_bps for properties in wan.edges.values()]
     low, high = format_rate(min(rates)), format_rate(max(rates))
     transit = len(wan.sites) - len(wan.dcs)
-    sites = f"{len(wan.dcs)} DCs" + (f", {transit} transit points" if transit else "")
+    sites = f"{len(wan.dcs)} DCs" + (f", {transit} transit" if transit else "")
     return f"{sites}, {len(wan.links)} links of {low if low == high else f'{low} to {high}'}"

@@ -77,7 +77,7 @@ def summarize(folder: RunFolder, runs: Sequence[ArmRun]) -> Summary:
         experiment=str(experiment["name"]),
         run_id=str(manifest.get("run_id", "")),
         started=str(manifest.get("started", "")),
-        folder=str(folder.path),
+        folder=str(folder.path.resolve()),
         trustworthy=verdict.trustworthy,
         reasons=verdict.reasons,
         blocks_planned=int(experiment["blocks"]),
