@@ -78,4 +78,5 @@ def _report(folder: Path | None, as_json: bool) -> Summary | None:
         return None
     summary = make_report(folder)
     show(summary, as_json)
+    log.info("table, figures and plots are in %s", folder)
     return summary
