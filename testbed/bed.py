@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 class LinkStatus:
     """One directed edge now. `properties` are the kernel's; counters count since the testbed came up.
 
-    `queue_drops` is congestion at the shaped queue, and the loss that the link is set to. Packets that were lost anywhere
-    else: `Testbed.stray_drops`.
+    `queue_drops` is congestion at the shaped queue, and the loss that the link is set to. Packets that were lost
+    anywhere else: `Testbed.stray_drops`.
     """
 
     edge: Edge
