@@ -26,6 +26,9 @@ LOG = logging.getLogger("controller")
 MAX_WAITING = 10_000
 """Messages for a client that does not read; beyond it the client is cut off."""
 
+MAX_CLIENTS = 256
+"""At a time; more are turned away, so that descriptors are left for the switches."""
+
 Request = dict[str, Any]
 Reply = dict[str, Any]
 
@@ -35,6 +38,7 @@ class Server:
 
     def __init__(self, path: Path, openflow_port: int) -> None:
         self._path, self._openflow_port = path, openflow_port
+        self._connections: set[_Connection] = set()
         self._subscribers: set[_Connection] = set()
         self.engine: Engine
         self._listener = green(_listen(path))
@@ -56,7 +60,12 @@ class Server:
     def _accept(self) -> None:
         while True:
             accepted, _ = self._listener.accept()
-            chosen().hub.spawn(self._serve, _Connection(accepted))
+            if len(self._connections) >= MAX_CLIENTS:
+                accepted.close()
+                continue
+            connection = _Connection(accepted)
+            self._connections.add(connection)
+            chosen().hub.spawn(self._serve, connection)
 
     def _serve(self, connection: _Connection) -> None:
         operations: dict[str, Callable[[Request], Reply]] = {
@@ -78,6 +87,7 @@ class Server:
             connection.send({"error": f"cut off: {error}"})
         finally:
             self._subscribers.discard(connection)
+            self._connections.discard(connection)
             connection.finish()
 
     def _subscribe(self, connection: _Connection) -> Reply:

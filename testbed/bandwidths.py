@@ -21,6 +21,9 @@ Pair = tuple[str, str]
 Network = tuple[Mapping[Edge, float], Mapping[Pair, Sequence[str]]]
 """What is known of a network: bit/s per directed edge, and the sites that each pair's traffic passes."""
 
+MAX_CLIENTS = 64
+"""At a time; more are turned away, so that descriptors and threads are left for the run."""
+
 
 def bandwidth_matrix(network: Network, dcs: Sequence[str]) -> list[list[float]]:
     """Bit/s from each DC (row) to each other (column): the narrowest edge of the pair's path; 0 on the diagonal."""
@@ -66,6 +69,9 @@ class BandwidthService:
                 connection, _ = self._server.accept()
             except OSError:
                 return
+            if len(self._open) >= MAX_CLIENTS:
+                connection.close()
+                continue
             self._open.add(connection)
             threading.Thread(target=self._serve, args=(connection,), name="bandwidths", daemon=True).start()
 

@@ -11,6 +11,7 @@ import selectors
 import signal
 import socket
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from workers.job import job_from_json
 from workers.lines import Lines
 
 Message = dict[str, Any]
+
+MAX_CLIENTS = 64
+"""At a time; more are turned away, so that descriptors are left for the ranks."""
 
 
 class Launcher:
@@ -69,6 +73,9 @@ class Launcher:
 
     def _accept(self) -> None:
         connection, _ = self._server.accept()
+        if len(self._clients) >= MAX_CLIENTS:
+            connection.close()
+            return
         self._clients[connection] = Lines(connection)
         self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, connection))
 
@@ -145,8 +152,13 @@ class Launcher:
             crew.end()
 
     def _send(self, client: socket.socket, message: Message) -> None:
-        """A client that is gone is no trouble here: its end arrives as an event of its own."""
-        try:
+        """A client that is gone is no trouble here: its end arrives as an event of its own.
+
+        Only the owner of the job is waited for while it does not read; any other is cut off.
+        """
+        client.settimeout(None if client is self._owner else 0)
+        with suppress(wire.WireError):
             wire.send(client, message)
-        except wire.WireError:
             return
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
