@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,8 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
             failed=lambda _: workers.stop(),
         )
         player.prepare()
-        pids |= zip(job.dcs, workers.start(job)["pids"], strict=True)
+        with starting(setting, workers):
+            pids |= zip(job.dcs, workers.start(job)["pids"], strict=True)
         drops = bed.stray_drops()
         start_at = time.monotonic() + LEAD_S
         limits = _Limits(bed, instants, experiment, start_at)
@@ -96,17 +97,16 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
             elif event["event"] == "ring_change":
                 record("ring_changes", event)
 
-        with CpuSampler() as cpu, _limited(experiment.timeouts.arm_s, workers) as expired:
+        late = ArmTimeout(
+            f"block {block.block}, {arm.name}: not done after {experiment.timeouts.arm_s:g} s",
+            "give `timeouts: {arm: …}` more, or fewer collectives; `ringroad report` shows how far it came",
+        )
+        with CpuSampler() as cpu, _limited(experiment.timeouts.arm_s, workers, late):
             player.start(start_at)
             try:
                 done = workers.run(on_event, start_at=start_at)
             finally:
                 player.stop()
-    if expired.is_set():
-        raise ArmTimeout(
-            f"block {block.block}, {arm.name}: not done after {experiment.timeouts.arm_s:g} s",
-            "give `timeouts: {arm: …}` more, or fewer collectives; `ringroad report` shows how far it came",
-        )
     if not done:
         raise RingroadError(f"block {block.block}, {arm.name} was stopped before its last collective")
     stray = {place: count - drops.get(place, 0) for place, count in bed.stray_drops().items()}
@@ -198,20 +198,37 @@ def _journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Ite
             thread.join()
 
 
+def starting(setting: ArmSetting, workers: WorkersClient) -> AbstractContextManager[None]:
+    """What limits the start of a job: ArmTimeout when its ranks have not joined and warmed up in time."""
+    timeouts = setting.experiment.timeouts
+    limit_s = timeouts.start_s + setting.experiment.warmup * timeouts.collective_s
+    late = ArmTimeout(
+        f"the workers were not ready after {limit_s:g} s",
+        "their logs are in the run folder; if they only need longer, give `timeouts: {start: …}` more",
+    )
+    return _limited(limit_s, workers, late)
+
+
 @contextmanager
-def _limited(limit_s: float, workers: WorkersClient) -> Iterator[threading.Event]:
-    """Stops the workers after `limit_s`; the event says whether that was needed."""
+def _limited(limit_s: float, workers: WorkersClient, late: ArmTimeout) -> Iterator[None]:
+    """Stops the workers after `limit_s`, and raises `late`: also if their launcher does not answer any more."""
     expired = threading.Event()
 
     def expire() -> None:
         expired.set()
-        with suppress(RingroadError):
+        try:
             workers.stop()
+        except RingroadError:
+            workers.give_up()
 
     timer = threading.Timer(limit_s, expire)
     timer.daemon = True
     timer.start()
     try:
-        yield expired
+        yield
+    except RingroadError as error:
+        raise (late if expired.is_set() else error) from error
     finally:
         timer.cancel()
+    if expired.is_set():
+        raise late

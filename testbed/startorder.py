@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from testbed.arm import ArmSetting, Order, job_of, network_sources
+from testbed.arm import ArmSetting, Order, job_of, network_sources, starting
 from testbed.bandwidths import BandwidthService
 from testbed.dynamics.player import Player
 from testbed.experiment import Arm, BlockPlan
@@ -37,8 +37,9 @@ def measure_start_order(setting: ArmSetting, block: BlockPlan) -> tuple[Order, d
         WorkersClient(setting.workers_socket) as workers,
     ):
         Player(instants, bed.wan, bed, record=_ignore, crash=_ignore, failed=_ignore).prepare()
-        workers.start(job)
-        workers.run(lambda event: found.append(event) if event["event"] == "ring_change" else None)
+        with starting(setting, workers):
+            workers.start(job)
+            workers.run(lambda event: found.append(event) if event["event"] == "ring_change" else None)
     return tuple(found[0]["to"]), {"block": block.block, "arm": asdict(MEASURING), **found[0]}
 
 

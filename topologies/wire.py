@@ -10,6 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,11 @@ class Client:
         except OSError as error:
             raise WireError(f"no reply to {op!r}: {error.strerror or error}") from error
         raise WireError(f"the other side closed the connection instead of answering {op!r}")
+
+    def give_up(self) -> None:
+        """From any thread: whoever waits for a reply waits no more, and gets a WireError."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection; the other side sees the end."""

@@ -89,6 +89,10 @@ class WorkersClient:
         with wire.Client(self._path) as other:
             other.ask("stop")
 
+    def give_up(self) -> None:
+        """From any thread: a `start` or `run` that blocks in another one raises WireError. For when nobody answers."""
+        self._client.give_up()
+
     def close(self) -> None:
         """Close the connection; the launcher stops what still runs and waits for the next client."""
         self._client.close()

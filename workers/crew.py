@@ -86,11 +86,16 @@ class Crew:
 
     def settle_blame(self) -> None:
         """End everybody and answer with the culprit's name, what it said and where it logged."""
-        failure = culprit(self._failures)
+        failure = self._stopped() or culprit(self._failures)
         self.end()
         log = str(self._job.log_path(failure.rank))
         name = rank_name(self._job, failure.rank)
         self._answer({"failed": {"culprit": name, "message": failure.message, "log": log}})
+
+    def _stopped(self) -> Failure | None:
+        """A rank that has been stopped makes all others fail, and cannot say so itself."""
+        stopped = (rank for rank, member in sorted(self._members.items()) if member.is_stopped())
+        return next((Failure(rank, Kind.DIED, "has been stopped, as by SIGSTOP") for rank in stopped), None)
 
     def _dismiss(self, rank: int) -> str:
         member = self._members.pop(rank)

@@ -48,6 +48,11 @@ class Member:
         """The messages that have come, without waiting for more, and whether the rank can send no others."""
         return self._lines.read()
 
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped it (SIGSTOP, a debugger): then it is why the others wait."""
+        with open(f"/proc/{self.pid}/stat") as stat:  # noqa: PTH123
+            return stat.read().rpartition(")")[2].split()[0] in "Tt"
+
     def kill(self) -> None:
         """SIGKILL: a rank has nothing to save."""
         signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)

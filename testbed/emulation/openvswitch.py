@@ -15,6 +15,7 @@ from testbed.emulation.processes import marked_environment
 from topologies import RingroadError
 
 TIMEOUT_S = 15
+DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 PROTOCOL = "OpenFlow13"
 RECONNECT_MS = 1000
 RUN_FOLDER = Path("/var/run/openvswitch")
@@ -131,24 +132,25 @@ def labelled_bridges() -> dict[str, str]:
 
 def switch_daemon_pid() -> int | None:
     """Pid of ovs-vswitchd, or None if it does not run."""
-    return _daemon_pid("ovs-vswitchd")
+    return daemon_pid("ovs-vswitchd")
 
 
 def is_running() -> bool:
     """Whether both daemons of Open vSwitch are alive."""
-    return _daemon_pid("ovsdb-server") is not None and switch_daemon_pid() is not None
+    return all(daemon_pid(daemon) is not None for daemon in DAEMONS)
 
 
 def check_running() -> None:
     """OpenVSwitchError, with what to do, unless Open vSwitch is installed and both its daemons run."""
     if shutil.which("ovs-vsctl") is None:
         raise OpenVSwitchError("Open vSwitch is not installed", INSTALL_REMEDY)
-    for daemon in ("ovsdb-server", "ovs-vswitchd"):
-        if _daemon_pid(daemon) is None:
+    for daemon in DAEMONS:
+        if daemon_pid(daemon) is None:
             raise OpenVSwitchError(f"Open vSwitch does not run: no {daemon}", START_REMEDY)
 
 
-def _daemon_pid(name: str) -> int | None:
+def daemon_pid(name: str) -> int | None:
+    """Pid of one of `DAEMONS`, or None if it does not run."""
     try:
         pid = int((RUN_FOLDER / f"{name}.pid").read_text())
         command = Path(f"/proc/{pid}/comm").read_text().strip()

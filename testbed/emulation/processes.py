@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.emulation.state import is_alive, start_ticks
+from testbed.emulation.state import is_alive, is_stopped, start_ticks
 from topologies import RingroadError
 
 RECORD_FILE = "processes.jsonl"
@@ -44,6 +44,11 @@ class Process:
         """Whether it has not ended."""
         return is_alive(self.pid, self.start_ticks)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody has stopped it (SIGSTOP, a debugger): it lives and does nothing."""
+        return self.alive and is_stopped(self.pid)
+
 
 class ProcessDied(RingroadError):
     """A process that the run depends on has ended. Names it and quotes the end of its log."""
@@ -56,6 +61,15 @@ class ProcessDied(RingroadError):
         if quoted:
             message += f"; the end of {process.log}:\n" + "\n".join(f"    {line}" for line in quoted)
         super().__init__(message, "results so far are kept; look at the log, then start the run again")
+        self.process = process
+
+
+class ProcessStopped(ProcessDied):
+    """A process that the run depends on does not run on: somebody has stopped it."""
+
+    def __init__(self, process: Process) -> None:
+        message = f"{process.name} (pid {process.pid}) does nothing: it has been stopped, as by SIGSTOP or a debugger"
+        RingroadError.__init__(self, message, f"results so far are kept; to let it go on: kill -CONT {process.pid}")
         self.process = process
 
 
@@ -241,6 +255,12 @@ class Watch:
                 for descriptor, _ in self._epoll.poll(0, 1):
                     self._dead = ProcessDied(self._watched[descriptor])
             return self._dead
+
+    def stopped(self) -> ProcessStopped | None:
+        """The first that somebody has stopped, or None. No event tells of it: for when something took too long."""
+        with self._lock:
+            watched = list(self._watched.values())
+        return next((ProcessStopped(process) for process in watched if process.stopped), None)
 
     def check(self) -> None:
         """Raise ProcessDied if one has ended."""

@@ -50,12 +50,21 @@ class Owner:
 
 def start_ticks(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; None if it is gone or has ended and waits to be reaped."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    state, *rest = stat.rpartition(")")[2].split()
+    state, *rest = _stat(pid)
     return None if state in "ZX" else int(rest[18])
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a debugger holds it."""
+    return _stat(pid)[0] in "Tt"
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; that of a process that is gone is X, as for one that is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["X"]
 
 
 def is_alive(pid: int, ticks: int) -> bool:
