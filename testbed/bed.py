@@ -36,6 +36,7 @@ from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
 from testbed.feed import Feed, FeedSettings
 from topologies import Edge, EdgeProperties, InputError, Link, RingroadError, Wan
+from topologies.errors import refused_by_system
 
 LinkRef = str | Edge | Link
 CONTROLLER_READY_S = 30.0
@@ -101,8 +102,10 @@ class Testbed:
         atexit.register(self._take_down)
         try:
             self._come_up()
-        except BaseException:
+        except BaseException as error:
             self._take_down()
+            if isinstance(error, OSError):
+                raise refused_by_system(error, "the WAN cannot be brought up") from error
             raise
         return self
 
@@ -123,7 +126,7 @@ class Testbed:
         return self.site(name)
 
     def processes(self) -> list[Process]:
-        """What the run depends on: ovs-vswitchd, and the controller if there is one. For a `Watch`."""
+        """What the run depends on: Open vSwitch, the sites' shells, the controller if there is one. For a `Watch`."""
         return list(self._supervised)
 
     def start(self, name: str, args: list[str], log: Path | None = None, **options: object) -> Process:
@@ -241,7 +244,7 @@ class Testbed:
         self._make_network()
         if started is not None:
             self._join_controller(*started)
-        self._supervise_switches()
+        self._supervise()
 
     def _check_congestion_control(self) -> None:
         wanted, known = self._tcp.congestion_control, self.capabilities.congestion_controls
@@ -314,12 +317,16 @@ class Testbed:
         self._feed = Feed(self._feed_settings, for_feed.capacity)
         self._undo.append(self._feed.close)
 
-    def _supervise_switches(self) -> None:
-        pid = openvswitch.switch_daemon_pid()
-        ticks = start_ticks(pid) if pid is not None else None
-        if pid is None or ticks is None:
-            raise RingroadError("ovs-vswitchd has died", openvswitch.START_REMEDY)
-        self._supervised.append(Process("ovs-vswitchd", pid, ticks, openvswitch.LOG_FOLDER / "ovs-vswitchd.log"))
+    def _supervise(self) -> None:
+        """The switches, and what holds the namespace of each site. The controller is supervised from its start on."""
+        for name in openvswitch.DAEMONS:
+            pid = openvswitch.daemon_pid(name)
+            ticks = start_ticks(pid) if pid is not None else None
+            if pid is None or ticks is None:
+                raise RingroadError(f"{name} has died", openvswitch.START_REMEDY)
+            self._supervised.append(Process(name, pid, ticks, openvswitch.LOG_FOLDER / f"{name}.log"))
+        for site, dc in self._dcs.items():
+            self._supervised.append(Process(f"the shell of {site}", dc.netns_pid, start_ticks(dc.netns_pid) or 0))
 
     def _take_down(self) -> None:
         with deferred_signals():

@@ -27,7 +27,7 @@ from testbed.measure import goodput, pinned_to_edges
 from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from testbed.startorder import measure_start_order
-from topologies.errors import RingroadError
+from topologies.errors import RingroadError, refused_by_system
 from topologies.wire import listen
 from workers.client import WorkersClient, launcher_command
 
@@ -131,7 +131,7 @@ def _launcher(bed: Testbed, socket: Path, log_file: Path) -> Iterator[Process]:
 
 @contextmanager
 def _blaming(bed: Testbed, launcher: Process, socket: Path) -> Iterator[None]:
-    """Whatever goes wrong because a process died is blamed on that process, and nothing waits for it any more."""
+    """What goes wrong because a process died or was stopped is blamed on it, and nothing waits for a dead one."""
 
     def wake(_: ProcessDied) -> None:
         with suppress(RingroadError), WorkersClient(socket) as workers:
@@ -141,5 +141,7 @@ def _blaming(bed: Testbed, launcher: Process, socket: Path) -> Iterator[None]:
         try:
             yield
         except (RingroadError, OSError) as error:
-            raise (watch.dead() or error) from error
+            if isinstance(error, OSError):
+                error = refused_by_system(error, "the run cannot go on")
+            raise (watch.dead() or watch.stopped() or error) from error
         watch.check()

@@ -5,6 +5,7 @@ Everything that a person can cause ends as a `RingroadError`; the command line p
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -38,6 +39,23 @@ class InputError(RingroadError):
         got = "" if value is None else f" (got {shown(value)})"
         super().__init__(f"{where}: {message}{got}" if where else f"{message}{got}", remedy)
         self.file, self.place, self.value = file, place, value
+
+
+def refused_by_system(error: OSError, what: str) -> RingroadError:
+    """What the system refused, in a person's words: no space, no permission, a program or a folder that is missing."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    remedies = {
+        errno.ENOSPC: "free some space there, then try again",
+        errno.EDQUOT: "free some space there, then try again",
+        errno.EROFS: "make it writable: mount -o remount,rw …",
+        errno.EACCES: "run it as root: sudo ringroad …",
+        errno.EPERM: "run it as root: sudo ringroad …",
+        errno.ENOENT: "scripts/setup installs what is needed; ringroad doctor says what is missing",
+        errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
+        errno.ENFILE: "close other programs: the machine has too many files open",
+    }
+    remedy = remedies.get(error.errno or 0, "ringroad doctor says what this machine can do")
+    return RingroadError(f"{what}: {place}{error.strerror or error}", remedy)
 
 
 @dataclass(frozen=True)

@@ -59,13 +59,21 @@ def _run(experiment: Experiment, out: Path | None, progress: Reporter, as_json: 
             run_experiment(experiment, progress, out)
     except KeyboardInterrupt:
         log.warning("interrupted: what was measured is kept")
-        _report(progress.folder, as_json)
+        _report_what_there_is(progress.folder, as_json)
         return INTERRUPTED_EXIT_CODE
     except RingroadError:
-        _report(progress.folder, as_json)
+        _report_what_there_is(progress.folder, as_json)
         raise
     summary = _report(progress.folder, as_json)
     return summary.exit_code if summary is not None else 0
+
+
+def _report_what_there_is(folder: Path | None, as_json: bool) -> None:
+    """The report of a run that has failed: a report that fails as well must not hide why the run did."""
+    try:
+        _report(folder, as_json)
+    except RingroadError as error:
+        log.warning("no report: %s", error.message)
 
 
 def _report(folder: Path | None, as_json: bool) -> Summary | None:

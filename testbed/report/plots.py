@@ -6,7 +6,8 @@ Draws into bytes, never on a screen. Colours are Okabe and Ito's, which colour-b
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any
 
@@ -52,7 +53,7 @@ def draw(folder: RunFolder, runs: Sequence[ArmRun], summary: Summary) -> dict[st
     if not measured:
         return {}
     experiment = folder.read_json(MANIFEST)["experiment"]
-    with pyplot.rc_context(STYLE):
+    with pyplot.rc_context(STYLE), _no_figure_left():
         pictures = {COMPLETION_TIME: _png(_completion_time(folder, measured, experiment, summary))}
         if summary.arms:
             finished = [run for run in measured if run.finished]
@@ -60,10 +61,20 @@ def draw(folder: RunFolder, runs: Sequence[ArmRun], summary: Summary) -> dict[st
     return pictures
 
 
+@contextmanager
+def _no_figure_left() -> Iterator[None]:
+    """Close what was begun here, also where drawing failed halfway: pyplot would keep it."""
+    before = set(pyplot.get_fignums())
+    try:
+        yield
+    finally:
+        for number in set(pyplot.get_fignums()) - before:
+            pyplot.close(number)
+
+
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": "ringroad"})
-    pyplot.close(figure)
     return buffer.getvalue()
 
 
