@@ -141,13 +141,15 @@ _RING_CHANGED = {"marker": "o", "color": "#E69F00", "linestyle": "none", "marker
 
 
 def _capacities(axis: Axes, folder: RunFolder, run: ArmRun, links: Sequence[Mapping[str, Any]], end_s: float) -> None:
-    """What every link was set to in that arm; both directions of a link in one colour, the way back dashed."""
+    """What every link could carry in that arm; both directions of a link in one colour, the way back dashed."""
     changes = folder.read(run.block, run.arm, "changes")
+    faults = folder.read(run.block, run.arm, "faults")
     for index, link in enumerate(links):
         colour = LINK_COLOURS[index % len(LINK_COLOURS)]
         dashes = "-" if index < len(LINK_COLOURS) else (0, (1, 1))
-        forward = _course((link["a"], link["b"]), link["forward"]["rate_bps"], changes, end_s)
-        backward = _course((link["b"], link["a"]), link["backward"]["rate_bps"], changes, end_s)
+        states = [(fault["planned_s"], fault["state"] == "up") for fault in faults if fault.get("link") == link["name"]]
+        forward = _course((link["a"], link["b"]), link["forward"]["rate_bps"], changes, states, end_s)
+        backward = _course((link["b"], link["a"]), link["backward"]["rate_bps"], changes, states, end_s)
         axis.step(*forward, where="post", color=colour, linewidth=1.5, linestyle=dashes, label=link["name"])
         if backward != forward:
             axis.step(*backward, where="post", color=colour, linewidth=1.0, linestyle=(0, (4, 2)))
@@ -158,14 +160,27 @@ def _capacities(axis: Axes, folder: RunFolder, run: ArmRun, links: Sequence[Mapp
 
 
 def _course(
-    edge: tuple[str, str], rate_bps: float, changes: Sequence[Mapping[str, Any]], end_s: float
+    edge: tuple[str, str],
+    rate_bps: float,
+    changes: Sequence[Mapping[str, Any]],
+    states: Sequence[tuple[float, bool]],
+    end_s: float,
 ) -> tuple[list[float], list[float]]:
-    """Seconds and Mbit/s of one directed edge, as steps up to `end_s`."""
-    course = {0.0: rate_bps / 1e6}
-    for change in changes:
-        for source, target, new_bps in change["rates"]:
-            if (source, target) == edge and change["planned_s"] < end_s:
-                course[change["planned_s"]] = new_bps / 1e6
+    """Seconds and Mbit/s of one directed edge, as steps up to `end_s`. `states` say from when on anything passes."""
+    rates = [
+        (change["planned_s"], new_bps)
+        for change in changes
+        for source, target, new_bps in change["rates"]
+        if (source, target) == edge
+    ]
+    course, passes = {0.0: rate_bps / 1e6}, True
+    for planned_s, news in sorted([*rates, *states], key=lambda event: event[0]):
+        if isinstance(news, bool):
+            passes = news
+        else:
+            rate_bps = news
+        if planned_s < end_s:
+            course[planned_s] = rate_bps / 1e6 if passes else 0.0
     return [*course, end_s], [*course.values(), list(course.values())[-1]]
 
 

@@ -8,7 +8,7 @@ from matplotlib import pyplot
 from synthetic import make_run
 
 from testbed.report.make import make_report
-from testbed.report.plots import ARM_COLOURS, LINK_COLOURS
+from testbed.report.plots import ARM_COLOURS, LINK_COLOURS, _course
 
 OKABE_ITO = {"#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
 FAULTS = [
@@ -53,6 +53,13 @@ def test_a_run_has_two_pictures_wide_enough_for_a_page(tmp_path):
 )
 def test_every_kind_of_run_can_be_drawn(tmp_path, keys):
     assert len(pictures_of(make_run(tmp_path / "run", **keys))) == 2
+
+
+def test_a_link_that_is_down_has_no_capacity_whatever_its_rate():
+    changes = [{"planned_s": at, "rates": [["a", "b", rate], ["b", "a", 1e6]]} for at, rate in ((2.0, 3e6), (9.0, 5e6))]
+    states = [(1.0, False), (4.0, True)]
+
+    assert _course(("a", "b"), 7e6, changes, states, 8.0) == ([0.0, 1.0, 2.0, 4.0, 8.0], [7.0, 0.0, 0.0, 3.0, 3.0])
 
 
 def test_nothing_is_drawn_before_anything_is_measured(tmp_path):
