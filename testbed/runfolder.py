@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import shutil
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -119,6 +120,11 @@ class RunFolder:
         """Every (block, arm) that has records, finished or not, by block and then name."""
         folders = [f for f in (self.path / "blocks").glob("*/*") if f.is_dir() and f.parent.name.isdecimal()]
         return sorted((int(f.parent.name), f.name) for f in folders)
+
+    def remove_unless_anything_is_kept(self) -> None:
+        """Of a run that could not begin: take back what `create` made, so that the same `out` can be given again."""
+        if not any(file.is_file() and file != self.path / EXPERIMENT for file in self.path.rglob("*")):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def close(self) -> None:
         """Close what `append` opened; appending again opens it again."""

@@ -61,9 +61,12 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
         progress.keep_in(folder.path)
         bed.log_folder = folder.logs
         progress.phase("bringing the WAN up")
-        with bed:
-            folder.write_json(MANIFEST, manifest(experiment, bed))
-            _run_on(bed, experiment, folder, progress)
+        try:
+            with bed:
+                folder.write_json(MANIFEST, manifest(experiment, bed))
+                _run_on(bed, experiment, folder, progress)
+        finally:
+            folder.remove_unless_anything_is_kept()
     return folder
 
 

@@ -46,6 +46,19 @@ def test_results_are_never_written_over_earlier_ones(folder):
         RunFolder.create("x", "k3f9", "", out=folder.path)
 
 
+def test_a_run_that_could_not_begin_leaves_no_folder_and_one_that_kept_anything_does(folder, tmp_path):
+    out = tmp_path / "out"
+    for _ in range(2):  # the same folder can be given again
+        RunFolder.create("x", "k3f9", "", out=out).remove_unless_anything_is_kept()
+    assert not out.exists()
+
+    failed = RunFolder.create("x", "k3f9", "", out=out)
+    (failed.logs / "controller.log").write_text("why")
+    for kept in (failed, folder):
+        kept.remove_unless_anything_is_kept()
+        assert (kept.path / "experiment.yaml").exists()
+
+
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "runs").write_text("")
 
