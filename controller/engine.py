@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from controller import events, planner
 from controller.journal import Journal
 from controller.policies import make_policy
-from controller.records import Reconfiguration, reconfiguration_to_json
-from controller.rules import Batch
+from controller.records import Move, Reconfiguration, reconfiguration_to_json
+from controller.rules import EMPTY, Batch, Held
 from controller.settings import ControllerConfig
 from controller.tunnels import plan_tunnels
 from controller.view import Pair, Route
@@ -39,6 +40,12 @@ class Switches(Protocol):
         ...
 
 
+def network_of(config: ControllerConfig) -> planner.Network:
+    """What is planned once: tunnels and detours."""
+    plan = plan_tunnels(config.wan, config.settings.tunnels)
+    return planner.Network(config.wan, config.wiring, plan, with_detours=config.settings.detours is not False)
+
+
 class Engine:
     """One controller. `publish` gets every event as JSON; the methods are called by the OpenFlow app and the server."""
 
@@ -48,24 +55,35 @@ class Engine:
         switches: Switches,
         publish: Callable[[dict[str, Any]], None],
         clock: Clock = time.monotonic,
+        network: planner.Network | None = None,
     ) -> None:
+        """`network` saves the planning of tunnels and detours where that has been done already."""
         self.settings = config.settings
         self.policy_name = config.settings.policy
         self.period_s = config.settings.period_s
         self.refused_dpids: set[int] = set()
         self.faults: list[str] = []
         self._switches, self._publish, self._clock = switches, publish, clock
-        plan = plan_tunnels(config.wan, config.settings.tunnels)
-        network = planner.Network(config.wan, config.wiring, plan)
-        self.state = planner.initial_state(network, make_policy(self.policy_name, self.settings))
+        initial = planner.initial_state(
+            network or network_of(config),
+            make_policy(self.policy_name, self.settings),
+            self.settings.detours_with(self.policy_name),
+        )
+        self.state = replace(
+            initial,
+            calm=replace(initial.calm, settings=self.settings.calm),
+            announced={} if self.settings.demands == "announced" else None,
+        )
         self._journal = Journal()
         self._on_installed: dict[int, Installed] = {}
         self._on_ready: list[Callable[[], None]] = []
+        self._on_settled: list[Callable[[], None]] = []
 
-    def connected(self, site: str, ports_down: frozenset[Edge]) -> None:
-        """The switch of a site is there, with these ports (site, neighbor) down."""
-        self._tell("switch", site=site, what="connected")
-        self._apply(events.SwitchConnected(site, ports_down), "switch")
+    def connected(self, site: str, ports_down: frozenset[Edge], held: Held = EMPTY) -> None:
+        """The switch of a site is there, with these ports (site, neighbor) down, and this was read from it."""
+        self._tell("switch", site=site, what="connected", found=len(held.rules) + len(held.groups))
+        self._apply(events.SwitchConnected(site, ports_down, held), "switch")
+        self._call_back()
 
     def lost(self, site: str) -> None:
         """The switch of a site is gone."""
@@ -82,16 +100,10 @@ class Engine:
     def confirmed(self, batch: Batch) -> None:
         """A switch has done a batch."""
         at = self._clock()
-        started_before = self.state.started
         self._apply(events.BatchConfirmed(batch), "switch")
-        if self.state.started and not started_before:
-            self._switches.set_period(self.period_s)
         for pair, tag in batch.ingress:
             self._finish(self._journal.confirm(pair, tag, at))
-        if self.state.ready:
-            waiting, self._on_ready = self._on_ready, []
-            for callback in waiting:
-                callback()
+        self._call_back()
 
     def refused(self, batch: Batch, reason: str) -> None:
         """A switch has refused a rule of a batch: none of it is counted as confirmed."""
@@ -116,6 +128,11 @@ class Engine:
         record = self._apply(events.CapacityChanged(rates_bps), "capacity", happened_at=happened_at)
         return record.number if record else None
 
+    def demands(self, size_bytes: Mapping[Pair, float], happened_at: float) -> int | None:
+        """Who sends from now on, and how much; as `capacity`."""
+        record = self._apply(events.DemandsAnnounced(size_bytes), "demands", happened_at=happened_at)
+        return record.number if record else None
+
     def pin(self, pair: Pair, route: Route, installed: Installed) -> bool:
         """Pin a pair; calls `installed` once confirmed. False, and no call, if it moves nothing."""
         return self._request(events.Pin(pair, route), "pin", installed)
@@ -127,7 +144,8 @@ class Engine:
     def reset(self, policy: str, period_s: float | None, rates_bps: Mapping[Edge, float], installed: Installed) -> bool:
         """Everything to the start, with a policy and, where given, a period; as `pin`."""
         made = make_policy(policy, self.settings)
-        moves = self._request(events.Reset(made, rates_bps), "reset", installed)
+        event = events.Reset(made, rates_bps, self.settings.detours_with(policy))
+        moves = self._request(event, "reset", installed)
         self.policy_name = policy
         if period_s is not None:
             self.period_s = period_s
@@ -140,6 +158,23 @@ class Engine:
             callback()
         else:
             self._on_ready.append(callback)
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        """Call back once everything sent to the switches that are there is confirmed: at once if so already."""
+        if self.state.settled:
+            callback()
+        else:
+            self._on_settled.append(callback)
+
+    def _call_back(self) -> None:
+        """Whoever waits for readiness, or for everything to be settled."""
+        waiting: list[Callable[[], None]] = []
+        if self._on_settled and self.state.settled:
+            waiting, self._on_settled = self._on_settled, []
+        if self._on_ready and self.state.ready:
+            waiting, self._on_ready = [*waiting, *self._on_ready], []
+        for callback in waiting:
+            callback()
 
     def _request(self, event: events.Event, cause: str, installed: Installed) -> bool:
         if not self.state.started:
@@ -156,14 +191,26 @@ class Engine:
         installed: Installed | None = None,
     ) -> Reconfiguration | None:
         seen = self._clock() if seen_at is None else seen_at
+        started_before = self.state.started
         self.state, decision = planner.step(self.state, event, seen)
         times = (seen if happened_at is None else happened_at, seen, self._clock())
         for batch in decision.batches:
             self._switches.send(batch)
-        if not decision.moves:
-            return None
-        tags = {move.pair: self.state.wanted[move.pair].tag for move in decision.moves}
-        record, finished = self._journal.open(cause, times, decision.moves, tags, self.state.connected)
+        if self.state.started and not started_before:
+            self._switches.set_period(self.period_s)
+        if decision.fault:
+            self._tell("policy", policy=self.policy_name, what=decision.fault)
+        record = self._open(cause, times, decision.moves, installed) if decision.moves else None
+        if self.state.owes_detours:
+            # Only now: pairs come first.
+            self._apply(events.DetoursDue(), "detours")
+        return record
+
+    def _open(
+        self, cause: str, times: tuple[float, float, float], moves: tuple[Move, ...], installed: Installed | None
+    ) -> Reconfiguration:
+        tags = {move.pair: self.state.wanted[move.pair].tag for move in moves}
+        record, finished = self._journal.open(cause, times, moves, tags, self.state.connected)
         if installed:
             self._on_installed[record.number] = installed
         self._finish(finished)
