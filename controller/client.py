@@ -78,6 +78,11 @@ class ControllerClient:
         edges = [[source, target, rate] for (source, target), rate in rates_bps.items()]
         return self._client.ask("capacity", edges=edges, happened_at=happened_at)["reconfiguration"]
 
+    def demands(self, size_bytes: Mapping[Pair, float], happened_at: float) -> int | None:
+        """Tell who sends from now on, and how many bytes in one collective; nobody else does. Answers as `capacity`."""
+        pairs = [[source, target, size] for (source, target), size in size_bytes.items()]
+        return self._client.ask("demands", pairs=pairs, happened_at=happened_at)["reconfiguration"]
+
     def reset(
         self, policy: str, period_s: float | None = None, capacities: Mapping[Edge, float] | None = None
     ) -> Reconfiguration | None:

@@ -64,6 +64,7 @@ class Server:
             "view": lambda request: self._view(),
             "wait_ready": self._wait_ready,
             "capacity": self._capacity,
+            "demands": self._demands,
             "reset": self._reset,
             "pin": self._pin,
             "unpin": self._unpin,
@@ -114,6 +115,10 @@ class Server:
     def _capacity(self, request: Request) -> Reply:
         number = self.engine.capacity(_rates(request["edges"]), float(request["happened_at"]))
         return {"reconfiguration": number}
+
+    def _demands(self, request: Request) -> Reply:
+        sizes = {(str(source), str(target)): float(size) for source, target, size in request["pairs"]}
+        return {"reconfiguration": self.engine.demands(sizes, float(request["happened_at"]))}
 
     def _reset(self, request: Request) -> Reply:
         period_s = None if request.get("period_s") is None else float(request["period_s"])
