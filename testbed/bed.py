@@ -194,12 +194,15 @@ class Testbed:
             queues = self._shaper.status()
             return [self._link_status(edge, queues) for edge in self.wan.edges]
 
-    def reset(self) -> None:
-        """As it was at the start: links healed, first properties, routes and demands of the controller forgotten."""
+    def reset(self, seed: int | None = None) -> None:
+        """As it was at the start: links healed, first properties, routes and demands of the controller forgotten.
+
+        `seed` is what the feed draws its noise and losses from; from now on another one if given.
+        """
         with self._lock:
             self.heal()
             if self._feed is not None:
-                self._feed.forget()
+                self._feed.forget(seed)
             self._wanted.update(self.wan.edges)
             self._shaper.apply(self.wan.edges)
         if self.controller is not None and self._controller_settings is not None:
@@ -249,7 +252,9 @@ class Testbed:
         if self.capabilities.openvswitch_datapath == "netdev" and pid is not None:
             names = [*(p.interface for p in self.plan.ports.values()), *(s.host_port for s in self.plan.sites.values())]
             self._undo.append(lambda: packetsockets.restore(pid))
-            packetsockets.make_room(pid, interfaces.indexes(self._netlink, dict(zip(names, names, strict=True))).values())
+            packetsockets.make_room(
+                pid, interfaces.indexes(self._netlink, dict(zip(names, names, strict=True))).values()
+            )
 
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
         if self._controller_settings is None:
@@ -281,6 +286,10 @@ class Testbed:
         self._supervised.append(process)
         self.controller = ControllerClient(self.state / "controller.sock")
         self._undo.append(self.controller.close)
+        if self._controller_settings is not None and self._controller_settings.capacity == "feed":
+            self._start_feed()
+
+    def _start_feed(self) -> None:
         for_feed = ControllerClient(self.state / "controller.sock")
         self._undo.append(for_feed.close)
         self._feed = Feed(self._feed_settings, for_feed.capacity)

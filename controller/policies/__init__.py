@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from controller.policies.ecmp import Ecmp
@@ -51,7 +54,8 @@ def _own(name: str, settings: ControllerSettings) -> Policy:
 def _find(name: str) -> Any:
     module_name, _, attribute = name.partition(":")
     try:
-        module = import_module(module_name)
+        with _importable_from_here():
+            module = import_module(module_name)
     except Exception as error:  # Whatever a person's module does while it is imported.
         remedy = "write module:Class, importable from the folder where `ringroad` is started"
         reason = f"{type(error).__name__}: {error}"
@@ -61,6 +65,17 @@ def _find(name: str) -> Any:
         remedy = did_you_mean(attribute, [known for known in vars(module) if not known.startswith("_")])
         raise InputError(f"there is no {attribute!r} in {module_name}", value=name, remedy=remedy)
     return found
+
+
+@contextmanager
+def _importable_from_here() -> Iterator[None]:
+    """The present folder is looked into, as by `python -m`, also where an installed command is running."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def _call(name: str, maker: Any, settings: ControllerSettings) -> Any:

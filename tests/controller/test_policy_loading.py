@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,18 @@ def test_a_persons_own_class_is_made_with_or_without_the_settings():
 
     assert make_policy("own_paths:Bare", ControllerSettings()).decide(view, 0.0) == view.routing
     assert make_policy("own_paths:Set", ControllerSettings(margin=0.25)).margin == 0.25
+
+
+def test_a_persons_own_module_lies_in_the_folder_where_the_command_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "local_paths.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path / "here")
+    before = list(sys.path)
+
+    assert make_policy("local_paths:Bare", ControllerSettings())
+    assert sys.path == before
 
 
 @pytest.mark.parametrize(
