@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from controller import events, planner
 from controller.journal import Journal
+from controller.memory import Told
 from controller.policies import make_policy
 from controller.records import Move, Reconfiguration, reconfiguration_to_json
 from controller.rules import EMPTY, Batch, Held
@@ -24,6 +25,9 @@ from topologies.model import Edge
 
 LOG = logging.getLogger("controller")
 
+MAX_TOLD = 1000
+"""What strangers do is told so often at most: nobody can fill a log by calling."""
+
 Clock = Callable[[], float]
 Installed = Callable[[Reconfiguration], None]
 
@@ -33,6 +37,10 @@ class Switches(Protocol):
 
     def send(self, batch: Batch) -> None:
         """Queue a batch and its barrier for the switch of `batch.site`; never blocks."""
+        ...
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Call back soon, once what was queued has left: what can wait for pairs that move."""
         ...
 
     def set_period(self, period_s: float) -> None:
@@ -62,6 +70,9 @@ class Engine:
         self.policy_name = config.settings.policy
         self.period_s = config.settings.period_s
         self.refused_dpids: set[int] = set()
+        self.duplicate_dpids: set[int] = set()
+        self.malformed_count = 0
+        self._detours_deferred = False
         self.faults: list[str] = []
         self._switches, self._publish, self._clock = switches, publish, clock
         initial = planner.initial_state(
@@ -93,9 +104,21 @@ class Engine:
 
     def refuse_dpid(self, dpid: int) -> None:
         """A switch that is not of this network has called; told once for each datapath id."""
-        if dpid not in self.refused_dpids and len(self.refused_dpids) < 1000:
+        if dpid not in self.refused_dpids and len(self.refused_dpids) < MAX_TOLD:
             self.refused_dpids.add(dpid)
             self._tell("switch", dpid=dpid, what="refused")
+
+    def refuse_duplicate(self, dpid: int) -> None:
+        """A second switch claims the datapath id of one that is there; told once for each datapath id."""
+        if dpid not in self.duplicate_dpids:
+            self.duplicate_dpids.add(dpid)
+            self._tell("switch", dpid=dpid, what="duplicate")
+
+    def malformed(self, dpid: int | None, reason: str) -> None:
+        """A connection has sent what no switch sends, and was closed; `dpid` is who it said to be, if it did."""
+        self.malformed_count += 1
+        if self.malformed_count <= MAX_TOLD:
+            self._tell("malformed", dpid=dpid, what=reason)
 
     def confirmed(self, batch: Batch) -> None:
         """A switch has done a batch."""
@@ -111,13 +134,13 @@ class Engine:
         self._tell("error", site=batch.site, what=self.faults[-1])
         self._finish(self._journal.lose(batch.site))
 
-    def port_changed(self, edge: Edge, up: bool) -> None:
-        """A switch says that its port edge[0] → edge[1] went up or down."""
+    def port_changed(self, edge: Edge, up: bool, cause: str = "port_status") -> None:
+        """A switch says that its port edge[0] → edge[1] went up or down; or (`blackhole`) that nothing comes by it."""
         if (edge not in self.state.ports_down) == up:
             return
         seen_at = self._clock()
-        self._tell("link", edge=list(edge), up=up)
-        self._apply(events.PortChanged(edge, up), "port_status", seen_at=seen_at)
+        self._tell("link", edge=list(edge), up=up, cause=cause)
+        self._apply(events.PortChanged(edge, up), cause, seen_at=seen_at)
 
     def period_elapsed(self, counters: Mapping[Pair, int]) -> None:
         """A period is over, with the bytes that each pair has sent until now."""
@@ -151,6 +174,23 @@ class Engine:
             self.period_s = period_s
         self._switches.set_period(self.period_s)
         return moves
+
+    @property
+    def told(self) -> Told:
+        """What a controller that has to start anew would have to be told."""
+        pins = {pair: self.state.wanted[pair].route for pair in self.state.pinned}
+        return Told(self.policy_name, self.period_s, self.state.capacities_bps, pins)
+
+    def recall(self, told: Told | None) -> None:
+        """Take over what an earlier process was told; before any switch is there."""
+        if told is None:
+            return
+        made = make_policy(told.policy, self.settings)
+        self.policy_name, self.period_s = told.policy, told.period_s
+        detours = self.settings.detours_with(told.policy)
+        self.state, _ = planner.step(self.state, events.Reset(made, told.capacities_bps, detours), self._clock())
+        for pair, route in told.pins.items():
+            self.state, _ = planner.step(self.state, events.Pin(pair, route), self._clock())
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back once every rule is confirmed: at once if so already."""
@@ -201,10 +241,16 @@ class Engine:
         if decision.fault:
             self._tell("policy", policy=self.policy_name, what=decision.fault)
         record = self._open(cause, times, decision.moves, installed) if decision.moves else None
-        if self.state.owes_detours:
-            # Only now: pairs come first.
-            self._apply(events.DetoursDue(), "detours")
+        if self.state.owes_detours and not self._detours_deferred:
+            self._detours_deferred = True
+            self._switches.defer(self._bring_detours_up_to_date)
         return record
+
+    def _bring_detours_up_to_date(self) -> None:
+        self._detours_deferred = False
+        if self.state.owes_detours:
+            self._apply(events.DetoursDue(), "detours")
+            self._call_back()
 
     def _open(
         self, cause: str, times: tuple[float, float, float], moves: tuple[Move, ...], installed: Installed | None

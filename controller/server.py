@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.engine import Engine
+from controller.memory import Memory
 from controller.records import Reconfiguration, reconfiguration_to_json
 from controller.stack import chosen, green
 from controller.view import Pair, Route
@@ -26,6 +27,9 @@ LOG = logging.getLogger("controller")
 MAX_WAITING = 10_000
 """Messages for a client that does not read; beyond it the client is cut off."""
 
+SETTLE_S = 10.0
+"""How long a reset waits for what it changed in groups, which a switch that is stuck may never confirm."""
+
 Request = dict[str, Any]
 Reply = dict[str, Any]
 
@@ -33,11 +37,14 @@ Reply = dict[str, Any]
 class Server:
     """Accepts connections for as long as the process lives."""
 
-    def __init__(self, path: Path, openflow_port: int) -> None:
-        self._path, self._openflow_port = path, openflow_port
+    def __init__(self, listener: socket.socket, openflow_port: int, memory: Memory) -> None:
+        """`memory` is told whatever a controller that has to start anew would have to know."""
+        self._openflow_port, self._memory = openflow_port, memory
         self._subscribers: set[_Connection] = set()
+        self.restarts: list[dict[str, Any]] = []
+        """Why this process was started anew, if it was."""
         self.engine: Engine
-        self._listener = green(_listen(path))
+        self._listener = green(listener)
 
     def start(self) -> None:
         """Serve from now on, in green threads."""
@@ -47,11 +54,6 @@ class Server:
         """One event to every subscriber; never blocks."""
         for connection in list(self._subscribers):
             connection.send(event)
-
-    def close(self) -> None:
-        """Take no more connections; the socket's file goes."""
-        self._listener.close()
-        self._path.unlink(missing_ok=True)
 
     def _accept(self) -> None:
         while True:
@@ -83,7 +85,7 @@ class Server:
 
     def _subscribe(self, connection: _Connection) -> Reply:
         self._subscribers.add(connection)
-        return {"subscribed": True}
+        return {"subscribed": True, "restarts": self.restarts}
 
     def _status(self) -> Reply:
         engine = self.engine
@@ -98,6 +100,7 @@ class Server:
             "missing": sorted(dpid for site, dpid in dpids.items() if site not in engine.state.connected),
             "refused": sorted(engine.refused_dpids),
             "rules": engine.state.rules,
+            "restarts": sum(restart["count"] for restart in self.restarts),
         }
 
     def _wait_ready(self, request: Request) -> Reply:
@@ -114,6 +117,7 @@ class Server:
 
     def _capacity(self, request: Request) -> Reply:
         number = self.engine.capacity(_rates(request["edges"]), float(request["happened_at"]))
+        self._remember()
         return {"reconfiguration": number}
 
     def _demands(self, request: Request) -> Reply:
@@ -123,15 +127,27 @@ class Server:
     def _reset(self, request: Request) -> Reply:
         period_s = None if request.get("period_s") is None else float(request["period_s"])
         rates = _rates(request.get("capacities") or [])
-        return _when_installed(lambda done: self.engine.reset(str(request["policy"]), period_s, rates, done))
+        reply = _when_installed(lambda done: self.engine.reset(str(request["policy"]), period_s, rates, done))
+        self._remember()
+        settled = chosen().hub.Event()
+        self.engine.when_settled(settled.set)
+        settled.wait(timeout=SETTLE_S)
+        return reply
 
     def _pin(self, request: Request) -> Reply:
         pair, route = _pair(request["pair"]), _route(request["path"])
-        return _when_installed(lambda done: self.engine.pin(pair, route, done))
+        reply = _when_installed(lambda done: self.engine.pin(pair, route, done))
+        self._remember()
+        return reply
 
     def _unpin(self, request: Request) -> Reply:
         pair = _pair(request["pair"])
-        return _when_installed(lambda done: self.engine.unpin(pair, done))
+        reply = _when_installed(lambda done: self.engine.unpin(pair, done))
+        self._remember()
+        return reply
+
+    def _remember(self) -> None:
+        self._memory.keep(self.engine.told)
 
     def _view(self) -> Reply:
         state = self.engine.state
@@ -223,7 +239,7 @@ def _route(value: Any) -> Route:
     return tuple(value)
 
 
-def _listen(path: Path) -> socket.socket:
+def listen(path: Path) -> socket.socket:
     """The controller's socket. RingroadError if it cannot be opened, or if another controller answers there."""
     try:
         if path.exists() and not _remove_abandoned(path):

@@ -71,6 +71,10 @@ class Network:
                 carriers[site].append(carrier)
         return {site: tuple(found) for site, found in carriers.items()}
 
+    def prepare(self) -> None:
+        """Work out everything that is worked out once."""
+        _ = self.detours, self.keys, self.through
+
     def first_detour(self, hop: Hop) -> Detour | None:
         """The detour of the whole WAN."""
         route = self.around.route(hop) if self.with_detours else None

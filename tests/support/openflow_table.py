@@ -8,6 +8,7 @@ packet came in by, holds here too; what a switch would refuse is an error.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from controller.rules import (
     Action,
@@ -124,6 +125,9 @@ class Switchboard:
 
     def set_period(self, period_s: float) -> None:
         self.period_s = period_s
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        callback()
 
     def busy(self) -> list[str]:
         """Sites whose switch has messages waiting."""
