@@ -74,10 +74,9 @@ def step(state: State, event: Event, now: float) -> tuple[State, Decision]:
     if _asks_policy(state, event):
         state = _decide(state, now, at_once=isinstance(event, DemandsAnnounced))
     state, batches = _reconcile(state, event, now)
+    changed = () if state.wanted is before else state.wanted.items()
     moves = (
-        Move(pair, before[pair].route, tunnel.route)
-        for pair, tunnel in state.wanted.items()
-        if tunnel.route != before[pair].route
+        Move(pair, before[pair].route, after.route) for pair, after in changed if after.route != before[pair].route
     )
     fault = state.policy_fault if state.policy_fault != fault_before else ""
     return state, Decision(batches, tuple(moves), fault)
@@ -222,8 +221,11 @@ def _reconcile(state: State, event: Event, now: float) -> tuple[State, tuple[Bat
             state, inner = send_inner(state, new, sorted(state.connected)) if new else (state, ())
         case PeriodElapsed():
             state, inner = delete_unused(state, now)
-    state, ingress = send_ingress(state)
-    if state.placed and not state.started:
+    ingress: tuple[Batch, ...] = ()
+    if not (isinstance(event, BatchConfirmed) and not event.batch.tags):
+        # What only confirms ingress rules or groups makes no tunnel whole.
+        state, ingress = send_ingress(state)
+    if not state.started and state.placed:
         state = replace(state, started=True)
     state, groups = send_groups(state)
     return state, (*inner, *ingress, *groups)
