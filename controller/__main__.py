@@ -74,6 +74,8 @@ def main() -> int:
 
 
 def _run(config: ControllerConfig) -> int:
+    # numpy's products are small here: threads for them would only contend with the switches for the cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     stack.choose(config.settings.stack)
     # Only now: these take the framework that was chosen. The worker imports nothing of its own.
     from controller import app, server  # noqa: F401
