@@ -115,11 +115,11 @@ def detour_rule(detour: Detour, site: str, wiring: Wiring) -> Rule:
 
 
 def group_of(key: GroupKey, detour: Detour | None, wiring: Wiring, version: int) -> Group:
-    """First the port of the link; then, if there is a detour, its tag and its first port."""
+    """The port of the link as long as it is live, and then the detour; without a detour the port, live or not."""
     port = wiring.ports[key.edge]
-    buckets = [Bucket(port, (Output(port),))]
-    if detour is not None:
-        first = wiring.ports[key.site, detour.route[1]]
-        leave: Action = OutputBack() if detour.route[1] == key.previous else Output(first)
-        buckets.append(Bucket(first, (SetDestination(detour.tag), leave)))
-    return Group(number_of(key, wiring, version), tuple(buckets))
+    number = number_of(key, wiring, version)
+    if detour is None:
+        return Group(number, (Bucket(None, (Output(port),)),))
+    first = wiring.ports[key.site, detour.route[1]]
+    leave: Action = OutputBack() if detour.route[1] == key.previous else Output(first)
+    return Group(number, (Bucket(port, (Output(port),)), Bucket(first, (SetDestination(detour.tag), leave))))

@@ -170,11 +170,14 @@ def _flow_mod(datapath: Any, change: RuleChange) -> Any:
 def _group_mod(datapath: Any, change: GroupChange) -> Any:
     ofproto, parser = chosen().ofproto, chosen().parser
     commands = {"add": ofproto.OFPGC_ADD, "modify": ofproto.OFPGC_MODIFY, "delete": ofproto.OFPGC_DELETE}
-    buckets = [
-        parser.OFPBucket(watch_port=bucket.watch_port, actions=[_action(action) for action in bucket.actions])
-        for bucket in (change.group.buckets if change.operation != "delete" else ())
-    ]
-    return parser.OFPGroupMod(datapath, commands[change.operation], ofproto.OFPGT_FF, change.group.number, buckets)
+    buckets = [_bucket(bucket) for bucket in (change.group.buckets if change.operation != "delete" else ())]
+    kind = ofproto.OFPGT_INDIRECT if len(buckets) == 1 else ofproto.OFPGT_FF
+    return parser.OFPGroupMod(datapath, commands[change.operation], kind, change.group.number, buckets)
+
+
+def _bucket(bucket: Bucket) -> Any:
+    watch_port = chosen().ofproto.OFPP_ANY if bucket.watch_port is None else bucket.watch_port
+    return chosen().parser.OFPBucket(watch_port=watch_port, actions=[_action(action) for action in bucket.actions])
 
 
 def _instructions(actions: tuple[Action, ...]) -> list[Any]:
@@ -228,10 +231,16 @@ def _action_of(action: Any) -> Action:
 
 
 def _group_of(entry: Any) -> Group:
-    if entry.type != chosen().ofproto.OFPGT_FF:
-        return Group(entry.group_id, (Bucket(0, (Unknown(f"group of type {entry.type}"),)),))
+    ofproto = chosen().ofproto
+    expected = ofproto.OFPGT_INDIRECT if len(entry.buckets) == 1 else ofproto.OFPGT_FF
+    if entry.type != expected:
+        return Group(entry.group_id, (Bucket(None, (Unknown(f"group of type {entry.type}"),)),))
     buckets = (
-        Bucket(bucket.watch_port, tuple(_action_of(action) for action in bucket.actions)) for bucket in entry.buckets
+        Bucket(
+            None if bucket.watch_port == ofproto.OFPP_ANY else bucket.watch_port,
+            tuple(_action_of(action) for action in bucket.actions),
+        )
+        for bucket in entry.buckets
     )
     return Group(entry.group_id, tuple(buckets))
 

@@ -102,15 +102,18 @@ class Rule:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Serves while the port it watches is live."""
+    """Serves while the port it watches is live; always if it watches none."""
 
-    watch_port: int
+    watch_port: int | None
     actions: tuple[Action, ...]
 
 
 @dataclass(frozen=True)
 class Group:
-    """A fast-failover group: the first bucket that is live gets the packet; without one it is dropped."""
+    """With several buckets a fast-failover group: the first that is live gets the packet; without one it is dropped.
+
+    With one bucket it is an indirect group, which watches nothing.
+    """
 
     number: int
     buckets: tuple[Bucket, ...]

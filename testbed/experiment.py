@@ -81,6 +81,7 @@ class Controller:
     dwell_s: float
     moves: int
     move_every_s: float
+    detours: bool | None
 
     def settings(self, policy: str) -> ControllerSettings:
         """What the controller's process is started with."""
@@ -95,6 +96,7 @@ class Controller:
             demands=self.demands,
             capacity=self.capacity,
             stack=self.stack,
+            detours=self.detours,
         )
 
     def labels(self) -> list[str]:
@@ -304,6 +306,7 @@ def _controller(spec: ExperimentSpec) -> Controller:
         dwell_s=spec.controller.dwell,
         moves=spec.controller.moves,
         move_every_s=spec.controller.move_every,
+        detours=spec.controller.detours,
     )
 
 

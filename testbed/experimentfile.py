@@ -54,6 +54,7 @@ class ControllerSpec(Strict):
     dwell: Duration = 0.5
     moves: Count = 10
     move_every: PositiveDuration = 0.5
+    detours: Annotated[bool, Field(strict=True)] | None = None
 
 
 class ToleranceSpec(Strict):

@@ -82,7 +82,7 @@ def test_a_group_is_the_link_first_and_then_the_detour_under_its_own_tag():
             Bucket(2, (SetDestination("0e:01:00:01:02:03"), Output(2))),
         ),
     )
-    assert group_of(GroupKey(("a", "b"), "c", None), None, wiring, 1).buckets == (Bucket(1, (Output(1),)),)
+    assert group_of(GroupKey(("a", "b"), "c", None), None, wiring, 1).buckets == (Bucket(None, (Output(1),)),)
 
 
 def test_a_detour_that_leads_back_says_so_since_a_switch_sends_nothing_back_by_itself():
