@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.ceilings import MEMORY_S, Ceilings, Counters
+
+EDGE, OTHER = ("a", "b"), ("b", "a")
+NOMINAL = {EDGE: 100e6, OTHER: 100e6}
+PERIOD_S = 0.2
+
+
+class Link:
+    """One edge, polled each 0.2 s; what the controller has been told of it."""
+
+    def __init__(self) -> None:
+        self.ceilings = Ceilings(NOMINAL)
+        self.now, self.bytes, self.dropped = 100.0, 0, 0
+        self.told: list[float] = []
+        self.poll(0.0)
+
+    def poll(self, rate_bps: float, drops: int = 0, times: int = 1, period_s: float = PERIOD_S) -> None:
+        for _ in range(times):
+            self.now += period_s
+            self.bytes += round(rate_bps * period_s / 8)
+            self.dropped += drops
+            self.ceilings, news = self.ceilings.after({EDGE: Counters(self.bytes, self.dropped)}, self.now)
+            self.told += news.values()
+
+
+def test_a_link_that_is_full_shows_its_ceiling():
+    link = Link()
+
+    link.poll(40e6, drops=3, times=3)
+
+    assert link.told == pytest.approx([40e6])
+
+
+def test_a_busy_link_that_drops_nothing_shows_none_however_steady_it_is():
+    link = Link()
+
+    link.poll(40e6, times=100)
+
+    assert link.told == []
+
+
+def test_the_begin_and_the_end_of_a_burst_are_no_ceilings():
+    link = Link()
+
+    # A period that is half over when the burst begins, one full, one that ends early.
+    link.poll(20e6, drops=1)
+    link.poll(40e6)
+    link.poll(10e6, drops=1)
+    link.poll(0.0)
+
+    assert link.told == []
+
+
+def test_a_queue_that_has_just_dropped_is_full_for_one_period_more():
+    link = Link()
+
+    link.poll(40e6)
+    link.poll(40e6, drops=1)
+    link.poll(44e6)
+
+    # 40, then 44 is within a tenth: 40 + 0.3 · 4 = 41.2, not worth telling.
+    assert link.told == pytest.approx([40e6])
+
+
+def test_a_link_that_loses_capacity_while_it_is_full_is_told_again():
+    link = Link()
+
+    link.poll(40e6, drops=1, times=3)
+    link.poll(20e6, drops=1, times=3)
+
+    assert link.told == pytest.approx([40e6, 20e6])
+
+
+def test_a_rate_above_what_was_learned_disproves_it():
+    link = Link()
+    link.poll(20e6, drops=1, times=3)
+
+    link.poll(35e6)
+
+    assert link.told == pytest.approx([20e6, 35e6])
+
+
+def test_a_ceiling_is_forgotten_when_nobody_fills_the_link_any_more():
+    link = Link()
+    link.poll(20e6, drops=1, times=3)
+
+    link.poll(1e6, times=round(MEMORY_S / PERIOD_S) - 1)
+    assert link.told == pytest.approx([20e6])
+    link.poll(1e6, times=3)
+
+    assert link.told == pytest.approx([20e6, 100e6])
+
+
+def test_a_switch_that_starts_anew_begins_with_new_counters():
+    link = Link()
+    link.poll(20e6, drops=1, times=3)
+
+    link.bytes, link.dropped = 0, 0
+    link.poll(20e6, drops=1, times=3)
+
+    assert link.told == pytest.approx([20e6])
+
+
+def test_two_polls_close_to_each_other_are_one():
+    link = Link()
+    link.poll(20e6, drops=1, times=3)
+
+    link.poll(200e6, period_s=0.001)
+    link.poll(20e6, drops=1)
+
+    assert link.told == pytest.approx([20e6])
+
+
+def test_edges_are_learned_apart():
+    ceilings = Ceilings(NOMINAL)
+    for number in range(4):
+        counters = {EDGE: Counters(number * 10**6, number), OTHER: Counters(number * 10**6, 0)}
+        ceilings, news = ceilings.after(counters, number * PERIOD_S)
+        if number == 2:
+            # 1 MB each 0.2 s: 40 Mbit/s.
+            assert news == {EDGE: pytest.approx(40e6)}
+
+
+@given(st.lists(st.tuples(st.floats(1e6, 100e6), st.booleans()), max_size=60))
+def test_what_is_told_lies_between_the_least_that_was_carried_and_what_the_description_says(polls):
+    link = Link()
+    for rate_bps, dropping in polls:
+        link.poll(rate_bps, drops=int(dropping))
+
+    rates = [rate_bps for rate_bps, _ in polls]
+    assert all(min(rates) * 0.99 <= told <= 100e6 * 1.01 for told in link.told)
