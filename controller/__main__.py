@@ -51,11 +51,16 @@ class _Prepared:
     network: Network
     openflow: socket.socket
     requests: socket.socket
+    http: socket.socket | None
     memory: Memory
 
     @property
     def port(self) -> int:
         return self.openflow.getsockname()[1]
+
+    @property
+    def http_port(self) -> int | None:
+        return None if self.http is None else self.http.getsockname()[1]
 
 
 def main() -> int:
@@ -81,14 +86,15 @@ def _run(config: ControllerConfig) -> int:
     from controller import app, server  # noqa: F401
     from controller.engine import network_of
 
-    openflow = _open_port(config.settings.listen_port)
+    openflow = _open_port(config.settings.listen_port, "listen_port")
+    http = None if config.settings.http_port is None else _open_port(config.settings.http_port, "http_port")
     requests = server.listen(config.socket)
     memory = Memory(config.socket.with_suffix(".told"))
     try:
         memory.forget()
         network = network_of(config)
         network.prepare()
-        prepared = _Prepared(config, network, openflow, requests, memory)
+        prepared = _Prepared(config, network, openflow, requests, http, memory)
 
         def _work(give_sign: Callable[[], None], restart: Restart | None) -> int:
             return _be_controller(prepared, give_sign, restart)
@@ -113,15 +119,22 @@ def _be_controller(prepared: _Prepared, give_sign: Callable[[], None], restart: 
     _watch_watchdog()
     config = prepared.config
     stack.serve_openflow(prepared.openflow)
-    server = Server(prepared.requests, prepared.port, prepared.memory)
+    server = Server(prepared.requests, prepared.port, prepared.http_port, prepared.memory)
     channels = Channels()
-    engine = Engine(config, channels, server.publish, network=prepared.network)
+    publish = [server.publish]
+    engine = Engine(config, channels, lambda event: [tell(event) for tell in publish], network=prepared.network)
     server.engine = channels.engine = engine
     if restart is not None:
         server.restarts.append({"event": "restart", "at": restart.at, "cause": restart.cause, "count": restart.count})
         engine.recall(prepared.memory.recall())
     stack.start_app("controller.app", engine=engine, channels=channels, wiring=config.wiring)
     server.start()
+    if prepared.http is not None:
+        from controller.http import HttpServer
+
+        http = HttpServer(prepared.http, engine, server.status, server.restarts)
+        publish.append(http.publish)
+        http.start()
     stack.every(config.settings.watchdog_s / SIGNS_PER_SILENCE, give_sign)
     LOG.info("listening port=%d stack=%s socket=%s", prepared.port, config.settings.stack, config.socket)
     stack.wait_readable(wake)
@@ -129,11 +142,11 @@ def _be_controller(prepared: _Prepared, give_sign: Callable[[], None], restart: 
     return 0
 
 
-def _open_port(port: int) -> socket.socket:
+def _open_port(port: int, name: str) -> socket.socket:
     try:
-        return stack.open_openflow(port)
+        return stack.open_port(port)
     except OSError as error:
-        remedy = "choose another listen_port, or 0 to let the kernel pick one"
+        remedy = f"choose another {name}, or 0 to let the kernel pick one"
         raise RingroadError(f"cannot listen on port {port} of 127.0.0.1: {error.strerror}", remedy) from error
 
 

@@ -43,6 +43,8 @@ class ControllerStatus:
     """Rules that switches have confirmed."""
     restarts: int = 0
     """How often the watchdog has started it anew."""
+    http_port: int | None = None
+    """Where it can be read over HTTP on 127.0.0.1, if at all."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class ControllerClient:
         """
         edges = [[source, target, rate] for (source, target), rate in rates_bps.items()]
         return self._ask("capacity", edges=edges, happened_at=happened_at)["reconfiguration"]
+
+    def true_capacity(self, rates_bps: Mapping[Edge, float]) -> None:
+        """Tell what directed edges carry in truth, for its metrics to show beside what it knows."""
+        self._ask("true_capacity", edges=[[a, b, rate] for (a, b), rate in rates_bps.items()])
 
     def demands(self, size_bytes: Mapping[Pair, float], happened_at: float) -> int | None:
         """Tell who sends from now on, and how many bytes in one collective; nobody else does. Answers as `capacity`."""
@@ -247,7 +253,9 @@ def wait_listening(process: subprocess.Popen[bytes], timeout_s: float = 30.0) ->
 
 def _status(plain: dict[str, Any]) -> ControllerStatus:
     dpids = {name: tuple(plain[name]) for name in ("connected", "missing", "refused")}
-    plain_rest = {name: plain[name] for name in ("port", "stack", "policy", "period_s", "ready", "rules", "restarts")}
+    plain_rest = {
+        name: plain[name] for name in ("port", "stack", "policy", "period_s", "ready", "rules", "restarts", "http_port")
+    }
     return ControllerStatus(**plain_rest, **dpids)
 
 

@@ -72,6 +72,8 @@ class Engine:
         self.refused_dpids: set[int] = set()
         self.duplicate_dpids: set[int] = set()
         self.malformed_count = 0
+        self.true_capacities_bps: dict[Edge, float] = {}
+        """What emulated links are set to, as far as that was told: to be looked at, never decided upon."""
         self._detours_deferred = False
         self.faults: list[str] = []
         self._switches, self._publish, self._clock = switches, publish, clock
@@ -150,6 +152,12 @@ class Engine:
         """New capacities; the number of the reconfiguration that follows, None without one."""
         record = self._apply(events.CapacityChanged(rates_bps), "capacity", happened_at=happened_at)
         return record.number if record else None
+
+    def true_capacities(self, rates_bps: Mapping[Edge, float]) -> None:
+        """What links carry in truth. InputError for one that does not exist."""
+        for edge in rates_bps:
+            self.state.network.wan.link(edge)
+        self.true_capacities_bps |= rates_bps
 
     def demands(self, size_bytes: Mapping[Pair, float], happened_at: float) -> int | None:
         """Who sends from now on, and how much; as `capacity`."""

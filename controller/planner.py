@@ -90,7 +90,7 @@ def view_of(state: State) -> View:
         candidates={pair: _candidates(state, pair) for pair in state.wanted},
         lengths=state.network.plan.lengths,
         routing={pair: tunnel.route for pair, tunnel in state.wanted.items()},
-        active=state.activity.pairs if state.announced is None else frozenset(state.announced),
+        active=state.active,
         demands_bytes=state.announced or {},
     )
 

@@ -37,9 +37,9 @@ Reply = dict[str, Any]
 class Server:
     """Accepts connections for as long as the process lives."""
 
-    def __init__(self, listener: socket.socket, openflow_port: int, memory: Memory) -> None:
+    def __init__(self, listener: socket.socket, openflow_port: int, http_port: int | None, memory: Memory) -> None:
         """`memory` is told whatever a controller that has to start anew would have to know."""
-        self._openflow_port, self._memory = openflow_port, memory
+        self._openflow_port, self._http_port, self._memory = openflow_port, http_port, memory
         self._subscribers: set[_Connection] = set()
         self.restarts: list[dict[str, Any]] = []
         """Why this process was started anew, if it was."""
@@ -62,10 +62,11 @@ class Server:
 
     def _serve(self, connection: _Connection) -> None:
         operations: dict[str, Callable[[Request], Reply]] = {
-            "status": lambda request: self._status(),
+            "status": lambda request: self.status(),
             "view": lambda request: self._view(),
             "wait_ready": self._wait_ready,
             "capacity": self._capacity,
+            "true_capacity": self._true_capacity,
             "demands": self._demands,
             "reset": self._reset,
             "pin": self._pin,
@@ -87,11 +88,13 @@ class Server:
         self._subscribers.add(connection)
         return {"subscribed": True, "restarts": self.restarts}
 
-    def _status(self) -> Reply:
+    def status(self) -> Reply:
+        """How far the controller is."""
         engine = self.engine
         dpids = engine.state.network.wiring.dpids
         return {
             "port": self._openflow_port,
+            "http_port": self._http_port,
             "stack": chosen().name,
             "policy": engine.policy_name,
             "period_s": engine.period_s,
@@ -108,8 +111,8 @@ class Server:
         ready = chosen().hub.Event()
         self.engine.when_ready(ready.set)
         if ready.wait(timeout=timeout_s):
-            return self._status()
-        status = self._status()
+            return self.status()
+        status = self.status()
         raise RingroadError(
             f"not ready after {timeout_s:g} s: missing datapath ids {status['missing']}, "
             f"unknown ones that called {status['refused']}; {'; '.join(self.engine.faults[-3:]) or 'no rule refused'}"
@@ -119,6 +122,10 @@ class Server:
         number = self.engine.capacity(_rates(request["edges"]), float(request["happened_at"]))
         self._remember()
         return {"reconfiguration": number}
+
+    def _true_capacity(self, request: Request) -> Reply:
+        self.engine.true_capacities(_rates(request["edges"]))
+        return {}
 
     def _demands(self, request: Request) -> Reply:
         sizes = {(str(source), str(target)): float(size) for source, target, size in request["pairs"]}
@@ -156,7 +163,7 @@ class Server:
             "down": [list(edge) for edge in sorted(state.down)],
             "routes": [[*pair, list(tunnel.route)] for pair, tunnel in state.wanted.items()],
             "tunnels": [[*pair, [list(t.route) for t in tunnels]] for pair, tunnels in state.tunnels.items()],
-            "active": [list(pair) for pair in sorted(state.activity.pairs)],
+            "active": [list(pair) for pair in sorted(state.active)],
             "pinned": [list(pair) for pair in sorted(state.pinned)],
         }
 

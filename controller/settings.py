@@ -55,6 +55,8 @@ class ControllerSettings:
     stack: str = "ryu"
     listen_port: int = 0
     """OpenFlow port on 127.0.0.1; 0 lets the kernel pick one, which `status` and `wait_ready` tell."""
+    http_port: int | None = None
+    """Port on 127.0.0.1 for reading over HTTP; 0 lets the kernel pick one, which `status` tells; None: no HTTP."""
 
     def __post_init__(self) -> None:
         _require(self.stack in STACKS, "stack", self.stack, f"one of {', '.join(STACKS)}")
@@ -67,6 +69,8 @@ class ControllerSettings:
         _require(self.capacity in CAPACITIES, "capacity", self.capacity, f"one of {', '.join(CAPACITIES)}")
         self.calm  # noqa: B018 (says what is out of range)
         _require(0 <= self.listen_port <= 65535, "listen_port", self.listen_port, "0 or a TCP port")
+        if self.http_port is not None:
+            _require(0 <= self.http_port <= 65535, "http_port", self.http_port, "0, a TCP port, or nothing")
 
     @property
     def calm(self) -> CalmSettings:

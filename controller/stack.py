@@ -98,8 +98,8 @@ def every(period_s: float, call: Callable[[], None]) -> None:
     chosen().hub.spawn(_for_ever)
 
 
-def open_openflow(port: int) -> socket.socket:
-    """The OpenFlow port on loopback (0: the kernel picks one), open but not served yet."""
+def open_port(port: int) -> socket.socket:
+    """A port on loopback (0: the kernel picks one), open but not served yet."""
     return socket.create_server((OPENFLOW_HOST, port), backlog=128)
 
 

@@ -189,6 +189,19 @@ class State:
         return sum(map(len, self.inner_confirmed.values())) + len(self.confirmed)
 
     @property
+    def rules_by_site(self) -> dict[str, int]:
+        """The same for each switch."""
+        counts = {site: len(tags) for site, tags in self.inner_confirmed.items()}
+        for source, _ in self.confirmed:
+            counts[source] = counts.get(source, 0) + 1
+        return counts
+
+    @property
+    def active(self) -> frozenset[Pair]:
+        """Pairs that send: as announced, or as measured."""
+        return self.activity.pairs if self.announced is None else frozenset(self.announced)
+
+    @property
     def groups(self) -> int:
         """How many groups the switches have confirmed."""
         return sum(map(len, self.groups_confirmed.values()))
