@@ -11,6 +11,7 @@ from controller import ofmsgs
 from controller.channels import Channel, Channels
 from controller.engine import Engine
 from controller.malformed import Malformed, Verdict, examine
+from controller.portpolls import PortPolls
 from controller.rules import Held
 from controller.settings import Wiring
 from controller.stack import chosen, examine_messages
@@ -37,6 +38,10 @@ class WanController(_STACK.app_base):
         self._sites = {dpid: site for site, dpid in wiring.dpids.items()}
         self._edges = {(site, port): (site, neighbor) for (site, neighbor), port in wiring.ports.items()}
         self._pairs = tuple(engine.state.wanted)
+        self._port_polls = None
+        if engine.settings.capacity == "measured":
+            self._port_polls = PortPolls(channels, engine, wiring)
+            self._port_polls.start()
         self._tell_live: set[int] = set()
         examine_messages(self._examine)
 
@@ -96,6 +101,13 @@ class WanController(_STACK.app_base):
             by_number = ofmsgs.counters_of(event.msg)
             counters = {self._pairs[number]: count for number, count in by_number.items() if number < len(self._pairs)}
             self._channels.take_counters(channel.site, counters, ofmsgs.more_follows(event.msg))
+
+    @_on(_EVENTS.EventOFPPortStatsReply, _MAIN)
+    def port_counters(self, event: Any) -> None:
+        """Counters of a switch's ports."""
+        channel = self._channels.of(event.msg.datapath)
+        if channel and self._port_polls is not None:
+            self._port_polls.take(channel.site, ofmsgs.port_counts_of(event.msg), ofmsgs.more_follows(event.msg))
 
     @_on(_EVENTS.EventOFPGroupDescStatsReply, _MAIN)
     def groups(self, event: Any) -> None:

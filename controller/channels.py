@@ -97,6 +97,10 @@ class Channel:
         finally:
             del self._challenges[encoded.barrier_xid]
 
+    def ask_port_counters(self) -> None:
+        """Queue a request for the counters of all ports."""
+        self._queue(ofmsgs.encode_ports_request(self.datapath))
+
     def take_confirmed(self, barrier_xid: int) -> _Sent | None:
         """The batch whose barrier was answered; None for a barrier that was no batch's."""
         if barrier_xid in self._challenges:
@@ -184,6 +188,12 @@ class Channels:
     def of(self, datapath: Any) -> Channel | None:
         """The channel of a connection, if it is in use."""
         return next((channel for channel in self._by_site.values() if channel.datapath is datapath), None)
+
+    def ask_port_counters(self) -> set[str]:
+        """Ask every switch that is there for the counters of its ports; the sites of those."""
+        for channel in self._by_site.values():
+            channel.ask_port_counters()
+        return set(self._by_site)
 
     def take_counters(self, site: str, counters: dict[Pair, int], more_follows: bool) -> None:
         """A switch has answered the poll, or a part of it."""

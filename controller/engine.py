@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from controller import events, planner
+from controller.ceilings import Ceilings, Counters
 from controller.journal import Journal
 from controller.memory import Told
 from controller.policies import make_policy
@@ -87,6 +88,7 @@ class Engine:
             calm=replace(initial.calm, settings=self.settings.calm),
             announced={} if self.settings.demands == "announced" else None,
         )
+        self._ceilings = Ceilings(self.state.capacities_bps)
         self._journal = Journal()
         self._on_installed: dict[int, Installed] = {}
         self._on_ready: list[Callable[[], None]] = []
@@ -149,9 +151,22 @@ class Engine:
         self._apply(events.PeriodElapsed(counters), "period")
 
     def capacity(self, rates_bps: Mapping[Edge, float], happened_at: float) -> int | None:
-        """New capacities; the number of the reconfiguration that follows, None without one."""
+        """New capacities; the number of the reconfiguration that follows, None without one.
+
+        InputError where they are measured.
+        """
+        if self.settings.capacity == "measured":
+            raise InputError(
+                "this controller measures capacities and takes none", remedy="start it with capacity: feed"
+            )
         record = self._apply(events.CapacityChanged(rates_bps), "capacity", happened_at=happened_at)
         return record.number if record else None
+
+    def ports_polled(self, counters: Mapping[Edge, Counters]) -> None:
+        """What the ports of all switches have counted until now."""
+        self._ceilings, news = self._ceilings.after(counters, self._clock())
+        if news:
+            self._apply(events.CapacityChanged(news), "capacity")
 
     def true_capacities(self, rates_bps: Mapping[Edge, float]) -> None:
         """What links carry in truth. InputError for one that does not exist."""
@@ -177,6 +192,7 @@ class Engine:
         made = make_policy(policy, self.settings)
         event = events.Reset(made, rates_bps, self.settings.detours_with(policy))
         moves = self._request(event, "reset", installed)
+        self._ceilings = Ceilings(self.state.capacities_bps)
         self.policy_name = policy
         if period_s is not None:
             self.period_s = period_s

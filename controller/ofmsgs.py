@@ -112,6 +112,26 @@ def counters_of(reply: Any) -> dict[int, int]:
     return {pair_number_of(entry.cookie): entry.byte_count for entry in reply.body}
 
 
+@dataclass(frozen=True)
+class PortCounts:
+    """Of one port since its switch started: bytes in, and packets that were to leave and could not."""
+
+    received_bytes: int
+    dropped: int
+
+
+def encode_ports_request(datapath: Any) -> bytes:
+    """Asks for the counters of all ports."""
+    request = chosen().parser.OFPPortStatsRequest(datapath, 0, chosen().ofproto.OFPP_ANY)
+    _serialize(datapath, request)
+    return bytes(request.buf)
+
+
+def port_counts_of(reply: Any) -> dict[int, PortCounts]:
+    """By number of port, from a reply to `encode_ports_request`."""
+    return {entry.port_no: PortCounts(entry.rx_bytes, entry.tx_dropped) for entry in reply.body}
+
+
 def more_follows(reply: Any) -> bool:
     """Whether this reply is not the last of its request."""
     return bool(reply.flags & chosen().ofproto.OFPMPF_REPLY_MORE)

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+from itertools import count
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openflow_table import Switchboard
+from wans import wan_of, wiring_of
 
 from controller.ceilings import MEMORY_S, Ceilings, Counters
+from controller.engine import Engine
+from controller.ofmsgs import PortCounts
+from controller.portpolls import edge_counters
+from controller.settings import ControllerConfig, ControllerSettings
+from topologies import InputError
 
 EDGE, OTHER = ("a", "b"), ("b", "a")
 NOMINAL = {EDGE: 100e6, OTHER: 100e6}
@@ -135,3 +145,55 @@ def test_what_is_told_lies_between_the_least_that_was_carried_and_what_the_descr
 
     rates = [rate_bps for rate_bps, _ in polls]
     assert all(min(rates) * 0.99 <= told <= 100e6 * 1.01 for told in link.told)
+
+
+def _engine(capacity: str) -> Engine:
+    wan = wan_of({"ab": 100e6, "ac": 100e6, "bc": 100e6})
+    settings = ControllerSettings("widest", capacity=capacity, dwell_s=0.0)
+    config = ControllerConfig(wan, wiring_of(wan), Path("/none"), settings)
+    switches, ticks = Switchboard(config.wiring), count(1000.0, 0.01)
+    engine = Engine(config, switches, lambda event: None, lambda: next(ticks))
+    for site in "abc":
+        engine.connected(site, frozenset())
+    while busy := switches.busy():
+        finished = switches.work(busy[0])
+        if finished:
+            engine.confirmed(finished)
+    return engine
+
+
+def test_where_capacities_are_measured_a_full_link_is_left_and_none_is_told():
+    engine = _engine("measured")
+
+    for number in range(1, 5):
+        # A clock of 10 ms a look: with 20 looks between two polls, 0.2 s and more.
+        for _ in range(20):
+            engine.period_elapsed({})
+        engine.ports_polled({("a", "b"): Counters(number * 100_000, number)})
+
+    assert engine.state.capacities_bps["a", "b"] < 10e6
+    assert engine.state.wanted["a", "b"].route == ("a", "c", "b")
+    with pytest.raises(InputError, match="measures capacities"):
+        engine.capacity({("a", "b"): 1e6}, happened_at=0.0)
+
+
+def test_a_reset_forgets_what_was_measured():
+    engine = _engine("measured")
+    for number in range(1, 5):
+        for _ in range(20):
+            engine.period_elapsed({})
+        engine.ports_polled({("a", "b"): Counters(number * 100_000, number)})
+
+    engine.reset("widest", None, {("a", "b"): 100e6}, lambda record: None)
+    for _ in range(20):
+        engine.period_elapsed({})
+    engine.ports_polled({("a", "b"): Counters(500_000, 5)})
+
+    assert engine.state.capacities_bps["a", "b"] == 100e6
+
+
+def test_what_comes_out_is_counted_at_the_end_of_an_edge_and_what_is_dropped_at_its_head():
+    wiring = wiring_of(wan_of({"ab": 1e8, "bc": 1e8}))
+    ports = {("a", 1): PortCounts(11, 1), ("b", 1): PortCounts(22, 2)}
+
+    assert edge_counters(wiring, ports) == {("a", "b"): Counters(22, 1), ("b", "a"): Counters(11, 2)}
