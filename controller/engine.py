@@ -203,7 +203,7 @@ class Engine:
     def told(self) -> Told:
         """What a controller that has to start anew would have to be told."""
         pins = {pair: self.state.wanted[pair].route for pair in self.state.pinned}
-        return Told(self.policy_name, self.period_s, self.state.capacities_bps, pins)
+        return Told(self.policy_name, self.period_s, self.state.capacities_bps, pins, self.state.announced)
 
     def recall(self, told: Told | None) -> None:
         """Take over what an earlier process was told; before any switch is there."""
@@ -213,6 +213,8 @@ class Engine:
         self.policy_name, self.period_s = told.policy, told.period_s
         detours = self.settings.detours_with(told.policy)
         self.state, _ = planner.step(self.state, events.Reset(made, told.capacities_bps, detours), self._clock())
+        if told.demands_bytes is not None and self.state.announced is not None:
+            self.state, _ = planner.step(self.state, events.DemandsAnnounced(told.demands_bytes), self._clock())
         for pair, route in told.pins.items():
             self.state, _ = planner.step(self.state, events.Pin(pair, route), self._clock())
 

@@ -16,12 +16,13 @@ from topologies.model import Edge
 
 @dataclass(frozen=True)
 class Told:
-    """Policy and period in force, capacities of every directed edge, and pinned pairs."""
+    """Policy and period in force, capacities of every directed edge, pinned pairs, announced bytes by pair."""
 
     policy: str
     period_s: float
     capacities_bps: Mapping[Edge, float]
     pins: Mapping[Pair, Route]
+    demands_bytes: Mapping[Pair, float] | None = None
 
 
 class Memory:
@@ -37,6 +38,7 @@ class Memory:
             "period_s": told.period_s,
             "capacities": [[*edge, rate] for edge, rate in told.capacities_bps.items()],
             "pins": [[*pair, list(route)] for pair, route in told.pins.items()],
+            "demands": None if told.demands_bytes is None else [[*pair, n] for pair, n in told.demands_bytes.items()],
         }
         fresh = self._file.with_suffix(".new")
         fresh.touch(mode=0o600)
@@ -54,6 +56,7 @@ class Memory:
             plain["period_s"],
             {(a, b): rate for a, b, rate in plain["capacities"]},
             {(a, b): tuple(route) for a, b, route in plain["pins"]},
+            None if plain["demands"] is None else {(a, b): size for a, b, size in plain["demands"]},
         )
 
     def forget(self) -> None:

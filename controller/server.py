@@ -129,7 +129,9 @@ class Server:
 
     def _demands(self, request: Request) -> Reply:
         sizes = {(str(source), str(target)): float(size) for source, target, size in request["pairs"]}
-        return {"reconfiguration": self.engine.demands(sizes, float(request["happened_at"]))}
+        number = self.engine.demands(sizes, float(request["happened_at"]))
+        self._remember()
+        return {"reconfiguration": number}
 
     def _reset(self, request: Request) -> Reply:
         period_s = None if request.get("period_s") is None else float(request["period_s"])

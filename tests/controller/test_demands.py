@@ -10,6 +10,7 @@ from openflow_table import Switchboard
 from wans import wan_of, wiring_of
 
 from controller.engine import Engine
+from controller.memory import Memory
 from controller.planner import view_of
 from controller.settings import ControllerConfig, ControllerSettings, config_from_json, config_to_json
 from topologies import InputError
@@ -119,3 +120,16 @@ def test_settings_of_demands_capacity_and_calm_pass_through_the_file_and_are_che
     for wrong in ({"demands": "guessed"}, {"capacity": "oracle"}, {"dwell_s": -1.0}, {"moves": 0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             ControllerSettings(**wrong)
+
+
+def test_what_was_announced_outlives_the_process(tmp_path: Path):
+    engine, _ = _engine(demands="announced")
+    engine.demands({AB: 1e6, CB: 2e6}, happened_at=0.0)
+    memory = Memory(tmp_path / "told")
+    memory.keep(engine.told)
+
+    config = ControllerConfig(wan_of(NARROW), wiring_of(wan_of(NARROW)), Path("/none"), engine.settings)
+    successor = Engine(config, Switchboard(config.wiring), lambda event: None)
+    successor.recall(memory.recall())
+
+    assert view_of(successor.state).demands_bytes == {AB: 1e6, CB: 2e6}
