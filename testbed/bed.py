@@ -31,7 +31,7 @@ from testbed.emulation.dc import Dc
 from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.liveness import BfdSettings
 from testbed.emulation.network import Network
-from testbed.emulation.plan import HOST_PORT, NetworkPlan, new_run_id
+from testbed.emulation.plan import NetworkPlan, new_run_id
 from testbed.emulation.processes import Ledger, Process, ProcessDied, start_ticks
 from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
@@ -316,7 +316,7 @@ class Testbed:
             self._start_truth()
 
     def _start_truth(self) -> None:
-        """Whoever looks at the controller's metrics sees what is true beside what it knows; it decides by the latter."""
+        """Its metrics show what is true beside what it knows; it decides by the latter."""
         client = ControllerClient(self.state / "controller.sock")
         self._undo.append(client.close)
         self._truth = Feed(FeedSettings(), lambda rates, _: client.true_capacity(rates))
