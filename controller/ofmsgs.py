@@ -114,9 +114,10 @@ def counters_of(reply: Any) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class PortCounts:
-    """Of one port since its switch started: bytes in, and packets that were to leave and could not."""
+    """Of one port since its switch started: bytes in and out, and packets that were to leave and could not."""
 
     received_bytes: int
+    sent_bytes: int
     dropped: int
 
 
@@ -129,7 +130,11 @@ def encode_ports_request(datapath: Any) -> bytes:
 
 def port_counts_of(reply: Any) -> dict[int, PortCounts]:
     """By number of port, from a reply to `encode_ports_request`."""
-    return {entry.port_no: PortCounts(entry.rx_bytes, entry.tx_dropped) for entry in reply.body}
+    return {
+        entry.port_no: PortCounts(entry.rx_bytes, entry.tx_bytes, entry.tx_dropped)
+        for entry in reply.body
+        if entry.port_no < chosen().ofproto.OFPP_MAX
+    }
 
 
 def more_follows(reply: Any) -> bool:

@@ -6,6 +6,7 @@ head. A round ends when every switch has answered, or when the next begins.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,15 @@ POLL_S = 0.2
 
 def edge_counters(wiring: Wiring, ports: Mapping[tuple[str, int], ofmsgs.PortCounts]) -> dict[Edge, Counters]:
     """Of every edge whose two ports are among these, by site and port number."""
+    waiting: Counter[str] = Counter()
+    for (site, _), counts in ports.items():
+        waiting[site] += counts.received_bytes - counts.sent_bytes
     found = {}
     for (source, target), port in wiring.ports.items():
         head = ports.get((source, port))
         end = ports.get((target, wiring.ports[target, source]))
         if head is not None and end is not None:
-            found[source, target] = Counters(end.received_bytes, head.dropped)
+            found[source, target] = Counters(end.received_bytes, head.dropped, waiting[source])
     return found
 
 

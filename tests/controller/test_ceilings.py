@@ -16,8 +16,8 @@ from controller.portpolls import edge_counters
 from controller.settings import ControllerConfig, ControllerSettings
 from topologies import InputError
 
-EDGE, OTHER = ("a", "b"), ("b", "a")
-NOMINAL = {EDGE: 100e6, OTHER: 100e6}
+EDGE, OTHER, BESIDE = ("a", "b"), ("b", "a"), ("a", "c")
+NOMINAL = {EDGE: 100e6, OTHER: 100e6, BESIDE: 100e6}
 PERIOD_S = 0.2
 
 
@@ -26,16 +26,30 @@ class Link:
 
     def __init__(self) -> None:
         self.ceilings = Ceilings(NOMINAL)
-        self.now, self.bytes, self.dropped = 100.0, 0, 0
+        self.now, self.bytes, self.dropped, self.other_bytes = 100.0, 0, 0, 0
         self.told: list[float] = []
         self.poll(0.0)
 
-    def poll(self, rate_bps: float, drops: int = 0, times: int = 1, period_s: float = PERIOD_S) -> None:
+    def poll(
+        self,
+        rate_bps: float,
+        drops: int = 0,
+        times: int = 1,
+        period_s: float = PERIOD_S,
+        waiting: int = 0,
+        beside_bps: float = 0.0,
+    ) -> None:
+        """`waiting` bytes in the switch; another link of the same switch carries `beside_bps`."""
         for _ in range(times):
             self.now += period_s
             self.bytes += round(rate_bps * period_s / 8)
             self.dropped += drops
-            self.ceilings, news = self.ceilings.after({EDGE: Counters(self.bytes, self.dropped)}, self.now)
+            self.other_bytes += round(beside_bps * period_s / 8)
+            polled = {
+                EDGE: Counters(self.bytes, self.dropped, waiting),
+                BESIDE: Counters(self.other_bytes, 0, waiting),
+            }
+            self.ceilings, news = self.ceilings.after(polled, self.now)
             self.told += news.values()
 
 
@@ -45,6 +59,50 @@ def test_a_link_that_is_full_shows_its_ceiling():
     link.poll(40e6, drops=3, times=3)
 
     assert link.told == pytest.approx([40e6])
+
+
+def test_a_queue_that_stands_in_the_switch_shows_the_ceiling_of_its_only_busy_link():
+    link = Link()
+
+    link.poll(40e6, waiting=81_000, times=3)
+
+    assert link.told == pytest.approx([40e6])
+
+
+def test_a_queue_that_comes_and_goes_shows_nothing():
+    link = Link()
+
+    for waiting in (81_000, 0) * 10:
+        link.poll(40e6, waiting=waiting)
+
+    assert link.told == []
+
+
+def test_a_queue_may_stand_at_any_of_the_links_that_are_busy_and_shows_none():
+    link = Link()
+
+    link.poll(40e6, waiting=81_000, beside_bps=30e6, times=20)
+
+    assert link.told == []
+
+
+def test_acknowledgements_beside_do_not_count_as_busy():
+    link = Link()
+
+    link.poll(40e6, waiting=81_000, beside_bps=0.5e6, times=3)
+
+    assert link.told == pytest.approx([40e6])
+
+
+def test_bytes_that_a_switch_has_lost_look_like_a_queue_only_for_a_while():
+    link = Link()
+
+    link.poll(40e6, waiting=81_000, times=60)
+    told = len(link.told)
+    # By then the 81 kB are the emptiest of the last 50 polls: a lower rate is no ceiling any more.
+    link.poll(20e6, waiting=81_000, times=10)
+
+    assert len(link.told) == told == 1
 
 
 def test_a_busy_link_that_drops_nothing_shows_none_however_steady_it_is():
@@ -169,9 +227,9 @@ def test_where_capacities_are_measured_a_full_link_is_left_and_none_is_told():
         # A clock of 10 ms a look: with 20 looks between two polls, 0.2 s and more.
         for _ in range(20):
             engine.period_elapsed({})
-        engine.ports_polled({("a", "b"): Counters(number * 100_000, number)})
+        engine.ports_polled({("a", "b"): Counters(number * 1_000_000, number)})
 
-    assert engine.state.capacities_bps["a", "b"] < 10e6
+    assert engine.state.capacities_bps["a", "b"] < 50e6
     assert engine.state.wanted["a", "b"].route == ("a", "c", "b")
     with pytest.raises(InputError, match="measures capacities"):
         engine.capacity({("a", "b"): 1e6}, happened_at=0.0)
@@ -182,18 +240,23 @@ def test_a_reset_forgets_what_was_measured():
     for number in range(1, 5):
         for _ in range(20):
             engine.period_elapsed({})
-        engine.ports_polled({("a", "b"): Counters(number * 100_000, number)})
+        engine.ports_polled({("a", "b"): Counters(number * 1_000_000, number)})
 
     engine.reset("widest", None, {("a", "b"): 100e6}, lambda record: None)
     for _ in range(20):
         engine.period_elapsed({})
-    engine.ports_polled({("a", "b"): Counters(500_000, 5)})
+    engine.ports_polled({("a", "b"): Counters(5_000_000, 5)})
 
     assert engine.state.capacities_bps["a", "b"] == 100e6
 
 
 def test_what_comes_out_is_counted_at_the_end_of_an_edge_and_what_is_dropped_at_its_head():
     wiring = wiring_of(wan_of({"ab": 1e8, "bc": 1e8}))
-    ports = {("a", 1): PortCounts(11, 1), ("b", 1): PortCounts(22, 2)}
+    # 100 is the port of the host. In a wait 11 + 500 - 411 bytes, in b 22 - 11.
+    ports = {
+        ("a", 1): PortCounts(11, 411, 1),
+        ("a", 100): PortCounts(500, 0, 7),
+        ("b", 1): PortCounts(22, 11, 2),
+    }
 
-    assert edge_counters(wiring, ports) == {("a", "b"): Counters(22, 1), ("b", "a"): Counters(11, 2)}
+    assert edge_counters(wiring, ports) == {("a", "b"): Counters(22, 1, 100), ("b", "a"): Counters(11, 2, 11)}
