@@ -204,7 +204,7 @@ class Testbed:
             return [self._link_status(edge, queues) for edge in self.wan.edges]
 
     def reset(self, seed: int | None = None) -> None:
-        """As it was at the start: links healed, first properties, routes and demands of the controller forgotten.
+        """As it was at the start: links healed (and known to be), first properties, routes and demands forgotten.
 
         `seed` is what the feed draws its noise and losses from; from now on another one if given.
         """
@@ -217,6 +217,7 @@ class Testbed:
             if self._truth is not None:
                 rates = {edge: properties.rate_bps for edge, properties in self.wan.edges.items()}
                 self._truth.tell(rates, time.monotonic())
+        self._wait_for_bfd()
         if self.controller is not None and self._controller_settings is not None:
             settings = self._controller_settings
             rates = {edge: properties.rate_bps for edge, properties in self.wan.edges.items()}
@@ -270,10 +271,14 @@ class Testbed:
         except TrafficControlError as error:
             self.notes.append(f"BFD is off: its packets would wait in the queues of links that are full ({error})")
             log.warning("%s", self.notes[-1])
+            self._bfd = None
             return
-        interfaces = [port.interface for port in self.plan.ports.values()]
-        openvswitch.vsctl(liveness.start_commands(interfaces, self._bfd))
-        openvswitch.vsctl(liveness.wait_commands(interfaces))
+        openvswitch.vsctl(liveness.start_commands([port.interface for port in self.plan.ports.values()], self._bfd))
+        self._wait_for_bfd()
+
+    def _wait_for_bfd(self) -> None:
+        if self._bfd is not None:
+            openvswitch.vsctl(liveness.wait_commands([port.interface for port in self.plan.ports.values()]))
 
     def _make_room_in_switches(self) -> None:
         pid = openvswitch.switch_daemon_pid()
