@@ -1,6 +1,7 @@
 """`python -m controller --config FILE`: runs the controller until SIGTERM, or until the process that started it ends.
 
-On stdout it writes one line, once both its ports are open (see `client.wait_listening`); its log goes to stderr.
+This process opens both ports, plans, and keeps a worker going (see `watchdog`); the worker is the controller. On stdout
+it writes one line, once the worker serves (see `client.wait_listening`); the log of both goes to stderr.
 """
 
 from __future__ import annotations
@@ -11,19 +12,28 @@ import logging
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from controller import stack
+from controller.memory import Memory
 from controller.settings import ControllerConfig, load_config
+from controller.state import Network
+from controller.watchdog import Restart, Watchdog, wake_on_signals
 from topologies.errors import RingroadError
 
 LOG = logging.getLogger("controller")
 
 GRACE_S = 2.0
-"""How long an event loop that is stuck may keep the process alive after its starter is gone."""
+"""How long an event loop that is stuck may keep the worker alive after its watchdog is gone."""
+
+SIGNS_PER_SILENCE = 5
+"""Signs of life in the time after which a worker without any is taken for stuck."""
 
 
 class _MonotonicFormatter(logging.Formatter):
@@ -31,6 +41,26 @@ class _MonotonicFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return f"{time.monotonic():.6f} {record.levelname.lower()} {super().format(record)}"
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What every worker finds ready: planned paths and open ports."""
+
+    config: ControllerConfig
+    network: Network
+    openflow: socket.socket
+    requests: socket.socket
+    http: socket.socket | None
+    memory: Memory
+
+    @property
+    def port(self) -> int:
+        return self.openflow.getsockname()[1]
+
+    @property
+    def http_port(self) -> int | None:
+        return None if self.http is None else self.http.getsockname()[1]
 
 
 def main() -> int:
@@ -42,66 +72,95 @@ def main() -> int:
     handler.setFormatter(_MonotonicFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
-        _run(load_config(arguments.config))
+        return _run(load_config(arguments.config))
     except RingroadError as error:
         print(f"controller: {error}", file=sys.stderr)
         return error.exit_code
-    return 0
 
 
-def _run(config: ControllerConfig) -> None:
-    wake = _wake_on_signals()
-    _watch_starter()
+def _run(config: ControllerConfig) -> int:
+    # numpy's products are small here: threads for them would only contend with the switches for the cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     stack.choose(config.settings.stack)
-    # Only now: these take the framework that was chosen.
+    # Only now: these take the framework that was chosen. The worker imports nothing of its own.
+    from controller import app, server  # noqa: F401
+    from controller.engine import network_of
+
+    openflow = _open_port(config.settings.listen_port, "listen_port")
+    http = None if config.settings.http_port is None else _open_port(config.settings.http_port, "http_port")
+    requests = server.listen(config.socket)
+    memory = Memory(config.socket.with_suffix(".told"))
+    try:
+        memory.forget()
+        network = network_of(config)
+        network.prepare()
+        prepared = _Prepared(config, network, openflow, requests, http, memory)
+
+        def _work(give_sign: Callable[[], None], restart: Restart | None) -> int:
+            return _be_controller(prepared, give_sign, restart)
+
+        def _say_listening() -> None:
+            print(json.dumps({"event": "listening", "port": prepared.port, "pid": os.getpid()}), flush=True)
+
+        return Watchdog(_work, config.settings.watchdog_s, _say_listening).run()
+    finally:
+        requests.close()
+        config.socket.unlink(missing_ok=True)
+        memory.forget()
+
+
+def _be_controller(prepared: _Prepared, give_sign: Callable[[], None], restart: Restart | None) -> int:
+    """The worker's life."""
     from controller.channels import Channels
     from controller.engine import Engine
     from controller.server import Server
 
-    port = _open_port(config.settings.listen_port)
-    server = Server(config.socket, port)
+    wake = wake_on_signals()
+    _watch_watchdog()
+    config = prepared.config
+    stack.serve_openflow(prepared.openflow)
+    server = Server(prepared.requests, prepared.port, prepared.http_port, prepared.memory)
     channels = Channels()
-    engine = Engine(config, channels, server.publish)
+    publish = [server.publish]
+    engine = Engine(config, channels, lambda event: [tell(event) for tell in publish], network=prepared.network)
     server.engine = channels.engine = engine
+    if restart is not None:
+        server.restarts.append({"event": "restart", "at": restart.at, "cause": restart.cause, "count": restart.count})
+        engine.recall(prepared.memory.recall())
     stack.start_app("controller.app", engine=engine, channels=channels, wiring=config.wiring)
     server.start()
-    try:
-        print(json.dumps({"event": "listening", "port": port, "pid": os.getpid()}), flush=True)
-        LOG.info("listening port=%d stack=%s socket=%s", port, config.settings.stack, config.socket)
-        stack.wait_readable(wake)
-        LOG.info("ended by signal")
-    finally:
-        server.close()
+    if prepared.http is not None:
+        from controller.http import HttpServer
+
+        http = HttpServer(prepared.http, engine, server.status, server.restarts)
+        publish.append(http.publish)
+        http.start()
+    stack.every(config.settings.watchdog_s / SIGNS_PER_SILENCE, give_sign)
+    LOG.info("listening port=%d stack=%s socket=%s", prepared.port, config.settings.stack, config.socket)
+    stack.wait_readable(wake)
+    LOG.info("ended by signal")
+    return 0
 
 
-def _open_port(port: int) -> int:
+def _open_port(port: int, name: str) -> socket.socket:
     try:
-        return stack.listen_openflow(port)
+        return stack.open_port(port)
     except OSError as error:
-        remedy = "choose another listen_port, or 0 to let the kernel pick one"
+        remedy = f"choose another {name}, or 0 to let the kernel pick one"
         raise RingroadError(f"cannot listen on port {port} of 127.0.0.1: {error.strerror}", remedy) from error
 
 
-def _wake_on_signals() -> int:
-    """A file descriptor that becomes readable when SIGTERM or SIGINT arrives, which an event loop can wait for."""
-    readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-    return readable
-
-
-def _watch_starter() -> None:
-    """End with the process that started this one, from a thread outside the event loop, which may be stuck."""
-    starter = os.pidfd_open(os.getppid())
+def _watch_watchdog() -> None:
+    """End with the watchdog, from a thread outside the event loop, which may be stuck."""
+    watchdog = os.pidfd_open(os.getppid())
 
     def _watch() -> None:
-        select.select([starter], [], [])
+        select.select([watchdog], [], [])
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(GRACE_S)
         os._exit(1)
 
-    threading.Thread(target=_watch, name="starter", daemon=True).start()
+    threading.Thread(target=_watch, name="watchdog", daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,10 @@ class ControllerStatus:
     refused: tuple[int, ...]
     rules: int
     """Rules that switches have confirmed."""
+    restarts: int = 0
+    """How often the watchdog has started it anew."""
+    http_port: int | None = None
+    """Where it can be read over HTTP on 127.0.0.1, if at all."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +60,30 @@ class NetworkView:
 
 
 class ControllerClient:
-    """Requests to one controller. Every method raises WireError when it is gone, slow, or refuses (and says why)."""
+    """Requests to one controller. Every method raises WireError when it is gone, slow, or refuses (and says why).
+
+    A controller that is started anew by its watchdog is asked again: every request may be made twice.
+    """
 
     def __init__(self, socket_path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self.socket_path = socket_path
+        self.socket_path, self._timeout_s = socket_path, timeout_s
         self._client = wire.Client(socket_path, timeout_s)
 
     def status(self) -> ControllerStatus:
         """At once, ready or not."""
-        return _status(self._client.ask("status"))
+        return _status(self._ask("status"))
 
     def wait_ready(self, timeout_s: float) -> ControllerStatus:
         """Block until every switch is connected and every rule confirmed; WireError names the missing ones."""
-        with wire.Client(self.socket_path, timeout_s + 5.0) as client:
-            return _status(client.ask("wait_ready", timeout_s=timeout_s))
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            try:
+                with wire.Client(self.socket_path, left_s + 5.0) as client:
+                    return _status(client.ask("wait_ready", timeout_s=left_s))
+            except wire.ConnectionLost:
+                if not left_s:
+                    raise
 
     def capacity(self, rates_bps: Mapping[Edge, float], happened_at: float) -> int | None:
         """Tell what directed edges can carry now. One call is one reconfiguration, however many edges it names.
@@ -76,7 +91,16 @@ class ControllerClient:
         Answers once decided, before the switches confirm: the number of the reconfiguration, None if nothing moves.
         """
         edges = [[source, target, rate] for (source, target), rate in rates_bps.items()]
-        return self._client.ask("capacity", edges=edges, happened_at=happened_at)["reconfiguration"]
+        return self._ask("capacity", edges=edges, happened_at=happened_at)["reconfiguration"]
+
+    def true_capacity(self, rates_bps: Mapping[Edge, float]) -> None:
+        """Tell what directed edges carry in truth, for its metrics to show beside what it knows."""
+        self._ask("true_capacity", edges=[[a, b, rate] for (a, b), rate in rates_bps.items()])
+
+    def demands(self, size_bytes: Mapping[Pair, float], happened_at: float) -> int | None:
+        """Tell who sends from now on, and how many bytes in one collective; nobody else does. Answers as `capacity`."""
+        pairs = [[source, target, size] for (source, target), size in size_bytes.items()]
+        return self._ask("demands", pairs=pairs, happened_at=happened_at)["reconfiguration"]
 
     def reset(
         self, policy: str, period_s: float | None = None, capacities: Mapping[Edge, float] | None = None
@@ -86,19 +110,19 @@ class ControllerClient:
         Blocks until the switches have confirmed; None if every pair was there already.
         """
         edges = None if capacities is None else [[a, b, rate] for (a, b), rate in capacities.items()]
-        return _record(self._client.ask("reset", policy=policy, period_s=period_s, capacities=edges))
+        return _record(self._ask("reset", policy=policy, period_s=period_s, capacities=edges))
 
     def pin(self, pair: Pair, path: Route) -> Reconfiguration | None:
         """Keep one pair on one path until `unpin` or `reset`. Blocks until confirmed; None if it was there."""
-        return _record(self._client.ask("pin", pair=list(pair), path=list(path)))
+        return _record(self._ask("pin", pair=list(pair), path=list(path)))
 
     def unpin(self, pair: Pair) -> Reconfiguration | None:
         """Give a pair back to the policy, from its shortest path. Blocks until confirmed."""
-        return _record(self._client.ask("unpin", pair=list(pair)))
+        return _record(self._ask("unpin", pair=list(pair)))
 
     def view(self) -> NetworkView:
         """Capacities as known, routes as decided."""
-        plain = self._client.ask("view")
+        plain = self._ask("view")
         return NetworkView(
             capacities_bps={(a, b): rate for a, b, rate in plain["capacities"]},
             down=frozenset((a, b) for a, b in plain["down"]),
@@ -112,6 +136,14 @@ class ControllerClient:
         """A stream of every event from now on; the caller closes it."""
         return EventStream(self.socket_path)
 
+    def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        try:
+            return self._client.ask(op, **fields)
+        except wire.ConnectionLost:
+            self._client.close()
+            self._client = wire.Client(self.socket_path, self._timeout_s)
+            return self._client.ask(op, **fields)
+
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
@@ -124,25 +156,38 @@ class ControllerClient:
 
 
 class EventStream:
-    """Events as JSON objects, in order: `reconfiguration` (see `records`), `switch`, `link`. `fileno` serves select.
+    """Events as JSON objects, in order: `reconfiguration` (see `records`), `switch`, `link`, `malformed`, `restart`.
 
-    A subscriber that does not read is cut off by the controller rather than waited for.
+    A subscriber that does not read is cut off by the controller rather than waited for. When the controller is started
+    anew by its watchdog the stream goes on with a `restart`. `fileno` serves select.
     """
 
     def __init__(self, socket_path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._socket_path, self._timeout_s = socket_path, timeout_s
+        self._closed = False
+        self._connection = self._subscribe()
+
+    def _subscribe(self) -> socket.socket:
         self._buffer = bytearray()
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._connection.settimeout(timeout_s)
+        connection = self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self._timeout_s)
         try:
-            self._connection.connect(os.fspath(socket_path))
-            wire.send(self._connection, {"op": "subscribe"})
-            next(self.events(timeout_s))
-        except (OSError, StopIteration) as error:
-            self._connection.close()
-            raise wire.WireError(f"nobody answers at {socket_path}: {error}") from error
+            connection.connect(os.fspath(self._socket_path))
+            wire.send(connection, {"op": "subscribe"})
+            while b"\n" not in self._buffer:
+                received = connection.recv(65536)
+                if not received:
+                    raise wire.ConnectionLost("closed")
+                self._buffer += received
+        except (OSError, wire.WireError) as error:
+            connection.close()
+            raise wire.WireError(f"nobody answers at {self._socket_path}: {error}") from error
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        self._restarts = wire.decode(bytes(line)).get("restarts", [])
+        return connection
 
     def events(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
-        """Block for each next event; ends with the controller.
+        """Block for each next event; ends with the controller, or when `close` is called.
 
         TimeoutError when one takes longer than `timeout_s`; nothing is lost by it, call again to go on.
         """
@@ -153,10 +198,25 @@ class EventStream:
                 yield wire.decode(bytes(line))
                 continue
             self._connection.settimeout(timeout_s)
-            received = self._connection.recv(65536)
-            if not received:
+            try:
+                received = self._connection.recv(65536)
+            except ConnectionResetError:
+                received = b""
+            if received:
+                self._buffer += received
+            elif self._closed or not self._subscribed_again():
                 return
-            self._buffer += received
+            else:
+                yield from self._restarts
+
+    def _subscribed_again(self) -> bool:
+        try:
+            old = self._connection
+            self._connection = self._subscribe()
+        except wire.WireError:
+            return False
+        old.close()
+        return True
 
     def fileno(self) -> int:
         """Readable when an event waits, unless one was read together with its predecessor: then iterate on."""
@@ -164,6 +224,7 @@ class EventStream:
 
     def close(self) -> None:
         """End the subscription; also wakes a thread that blocks in `events`."""
+        self._closed = True
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -192,7 +253,9 @@ def wait_listening(process: subprocess.Popen[bytes], timeout_s: float = 30.0) ->
 
 def _status(plain: dict[str, Any]) -> ControllerStatus:
     dpids = {name: tuple(plain[name]) for name in ("connected", "missing", "refused")}
-    plain_rest = {name: plain[name] for name in ("port", "stack", "policy", "period_s", "ready", "rules")}
+    plain_rest = {
+        name: plain[name] for name in ("port", "stack", "policy", "period_s", "ready", "rules", "restarts", "http_port")
+    }
     return ControllerStatus(**plain_rest, **dpids)
 
 

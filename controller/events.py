@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.rules import Batch
+from controller.rules import EMPTY, Batch, Held
 from controller.view import Pair, Policy, Route
 from topologies.model import Edge
 
 
 @dataclass(frozen=True)
 class SwitchConnected:
-    """A switch is there (again); what it holds is unknown. `ports_down` are (site, neighbor)."""
+    """A switch is there (again), and this is what was read from it. `ports_down` are (site, neighbor)."""
 
     site: str
     ports_down: frozenset[Edge] = frozenset()
+    held: Held = EMPTY
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,13 @@ class CapacityChanged:
 
 
 @dataclass(frozen=True)
+class DemandsAnnounced:
+    """From now on these pairs send, and no others: bytes for each, in one collective."""
+
+    size_bytes: Mapping[Pair, float]
+
+
+@dataclass(frozen=True)
 class PeriodElapsed:
     """A period is over; `counters` holds the bytes that each pair's ingress rule has counted so far."""
 
@@ -71,12 +79,28 @@ class Unpin:
 
 @dataclass(frozen=True)
 class Reset:
-    """Every pair to its shortest path, with this policy and these capacities."""
+    """Every pair to its shortest path, with this policy and these capacities; `detours` None: as it is."""
 
     policy: Policy
     rates_bps: Mapping[Edge, float]
+    detours: bool | None = None
+
+
+@dataclass(frozen=True)
+class DetoursDue:
+    """Links went down or up, and what follows for pairs is sent: now bring the detours up to date."""
 
 
 Event = (
-    SwitchConnected | SwitchLost | BatchConfirmed | PortChanged | CapacityChanged | PeriodElapsed | Pin | Unpin | Reset
+    SwitchConnected
+    | SwitchLost
+    | BatchConfirmed
+    | PortChanged
+    | CapacityChanged
+    | DemandsAnnounced
+    | PeriodElapsed
+    | Pin
+    | Unpin
+    | Reset
+    | DetoursDue
 )

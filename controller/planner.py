@@ -6,14 +6,18 @@ points at it; so a pair is on one whole path or the other after every single mes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from controller.activity import Activity
+from controller.adoption import adopt, delete_unused, lose
+from controller.calm import Calm
+from controller.choosing import choose
 from controller.events import (
     BatchConfirmed,
     CapacityChanged,
+    DemandsAnnounced,
+    DetoursDue,
     Event,
     PeriodElapsed,
     Pin,
@@ -23,80 +27,16 @@ from controller.events import (
     SwitchLost,
     Unpin,
 )
+from controller.installing import choose_detours, confirm, send_groups, send_ingress, send_inner, send_site, with_tunnel
 from controller.records import Move
-from controller.rules import Batch, RuleChange
-from controller.settings import Wiring
-from controller.tunnels import (
-    Tunnel,
-    TunnelPlan,
-    check_route,
-    extra_tunnel,
-    ingress_rule,
-    inner_rules,
-    table_miss_rule,
-)
+from controller.rules import Batch
+from controller.state import Network, State
+from controller.tunnels import Tunnel, check_route, extra_tunnel
 from controller.view import Pair, Policy, Route, View
 from topologies.errors import InputError
-from topologies.model import Edge, Wan
+from topologies.model import Edge
 
-
-@dataclass(frozen=True)
-class Network:
-    """What stays the same while the controller lives."""
-
-    wan: Wan
-    wiring: Wiring
-    plan: TunnelPlan
-
-    @cached_property
-    def sites(self) -> frozenset[str]:
-        """Names of all sites, each with one switch."""
-        return frozenset(self.wiring.dpids)
-
-
-@dataclass(frozen=True)
-class State:
-    """All that the controller knows and wants.
-
-    `wanted` is where each pair should be, `sent` and `confirmed` (tags) how far its ingress rule has come; `inner_sent`
-    and `inner_confirmed` (tags by site) are the same for the inner rules of tunnels.
-    """
-
-    network: Network
-    policy: Policy
-    capacities_bps: Mapping[Edge, float]
-    wanted: Mapping[Pair, Tunnel]
-    tunnels: Mapping[Pair, tuple[Tunnel, ...]]
-    """The plan's tunnels, and after them those that pins have added."""
-    pinned: frozenset[Pair] = frozenset()
-    ports_down: frozenset[Edge] = frozenset()
-    activity: Activity = field(default_factory=Activity)
-    connected: frozenset[str] = frozenset()
-    started: bool = False
-    """Every rule has been confirmed once: from then on the policy is asked."""
-    inner_sent: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    inner_confirmed: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    sent: Mapping[Pair, str] = field(default_factory=dict)
-    confirmed: Mapping[Pair, str] = field(default_factory=dict)
-
-    @property
-    def ready(self) -> bool:
-        """Every switch is there, and every rule that is wanted is confirmed."""
-        return (
-            self.connected == self.network.sites
-            and self.inner_confirmed == self.inner_sent
-            and all(self.confirmed.get(pair) == tunnel.tag for pair, tunnel in self.wanted.items())
-        )
-
-    @property
-    def rules(self) -> int:
-        """How many rules the switches have confirmed, table-miss rules left out."""
-        return sum(map(len, self.inner_confirmed.values())) + len(self.confirmed)
-
-    @property
-    def down(self) -> frozenset[Edge]:
-        """Edges that carry nothing: a port that is down stops its link in both directions."""
-        return frozenset(edge for a, b in self.ports_down for edge in ((a, b), (b, a)))
+__all__ = ["Decision", "Network", "State", "initial_state", "step", "view_of"]
 
 
 @dataclass(frozen=True)
@@ -105,9 +45,11 @@ class Decision:
 
     batches: tuple[Batch, ...] = ()
     moves: tuple[Move, ...] = ()
+    fault: str = ""
+    """What is wrong with the policy's answer, the first time."""
 
 
-def initial_state(network: Network, policy: Policy) -> State:
+def initial_state(network: Network, policy: Policy, detouring: bool = True) -> State:
     """Every pair on its shortest path, capacities as the WAN has them, no switch connected yet."""
     return State(
         network,
@@ -115,24 +57,29 @@ def initial_state(network: Network, policy: Policy) -> State:
         {edge: properties.rate_bps for edge, properties in network.wan.edges.items()},
         {pair: tunnels[0] for pair, tunnels in network.plan.tunnels.items()},
         dict(network.plan.tunnels),
+        network.keys,
+        network.detours,
+        detouring=detouring,
+        calm=Calm(capacities_bps={edge: properties.rate_bps for edge, properties in network.wan.edges.items()}),
     )
 
 
 def step(state: State, event: Event, now: float) -> tuple[State, Decision]:
     """One event in, the next state and what to do out. InputError for a request that cannot be met; nothing changes."""
-    before = state.wanted
+    before, fault_before = state.wanted, state.policy_fault
     state = _take_in(state, event, now)
+    if isinstance(event, SwitchConnected):
+        # A pair that is found somewhere else than it was thought to be has not moved.
+        before = state.wanted
     if _asks_policy(state, event):
-        state = replace(state, wanted=_decide(state, now))
-    state, batches = _reconcile(state, event)
-    if state.ready and not state.started:
-        state = replace(state, started=True)
+        state = _decide(state, now, at_once=isinstance(event, DemandsAnnounced))
+    state, batches = _reconcile(state, event, now)
+    changed = () if state.wanted is before else state.wanted.items()
     moves = (
-        Move(pair, before[pair].route, tunnel.route)
-        for pair, tunnel in state.wanted.items()
-        if tunnel.route != before[pair].route
+        Move(pair, before[pair].route, after.route) for pair, after in changed if after.route != before[pair].route
     )
-    return state, Decision(batches, tuple(moves))
+    fault = state.policy_fault if state.policy_fault != fault_before else ""
+    return state, Decision(batches, tuple(moves), fault)
 
 
 def view_of(state: State) -> View:
@@ -143,7 +90,8 @@ def view_of(state: State) -> View:
         candidates={pair: _candidates(state, pair) for pair in state.wanted},
         lengths=state.network.plan.lengths,
         routing={pair: tunnel.route for pair, tunnel in state.wanted.items()},
-        active=state.activity.pairs,
+        active=state.active,
+        demands_bytes=state.announced or {},
     )
 
 
@@ -161,20 +109,24 @@ def _take_in(state: State, event: Event, now: float) -> State:
             return replace(state, capacities_bps={**state.capacities_bps, **_checked(state, rates_bps)})
         case PortChanged(edge, up):
             ports_down = state.ports_down - {edge} if up else state.ports_down | {edge}
-            return replace(state, ports_down=ports_down)
+            return replace(state, ports_down=ports_down, detours_due=True)
+        case DemandsAnnounced(size_bytes):
+            return _announce(state, size_bytes)
         case PeriodElapsed(counters):
             return replace(state, activity=state.activity.after(counters, now))
         case BatchConfirmed(batch):
-            return _confirm(state, batch)
-        case SwitchConnected(site, ports_down):
-            return _connect(state, site, ports_down)
+            return confirm(state, batch)
+        case SwitchConnected(site, ports_down, held):
+            return adopt(state, site, ports_down, held)
         case SwitchLost(site):
-            return _lose(state, site)
+            return lose(state, site)
         case Pin(pair, route):
             return _pin(state, pair, route)
         case Unpin(pair):
             return _unpin(state, pair)
-        case Reset(policy, rates_bps):
+        case DetoursDue():
+            return state
+        case Reset(policy, rates_bps, detours):
             rates = {**state.capacities_bps, **_checked(state, rates_bps)}
             shortest = {pair: tunnels[0] for pair, tunnels in state.network.plan.tunnels.items()}
             return replace(
@@ -184,26 +136,36 @@ def _take_in(state: State, event: Event, now: float) -> State:
                 wanted=shortest,
                 pinned=frozenset(),
                 activity=Activity(),
+                announced=None if state.announced is None else {},
+                calm=Calm(state.calm.settings, capacities_bps=rates),
+                policy_fault="",
+                detouring=state.detouring if detours is None else detours,
+                groups_due=state.groups_due or detours not in (None, state.detouring),
             )
 
 
 def _asks_policy(state: State, event: Event) -> bool:
-    return state.started and isinstance(event, CapacityChanged | PortChanged | PeriodElapsed)
+    return state.started and isinstance(event, CapacityChanged | DemandsAnnounced | PortChanged | PeriodElapsed)
 
 
-def _decide(state: State, now: float) -> dict[Pair, Tunnel]:
-    view = view_of(state)
-    routing = state.policy.decide(view, now)
-    wanted = {}
-    for pair, present in state.wanted.items():
-        route = routing[pair]
-        if route == present.route:
-            wanted[pair] = present
-        elif route in view.candidates[pair]:
-            wanted[pair] = _tunnel_on(state, pair, route)
-        else:
-            raise InputError("the policy chose a path that is not a candidate", place="-".join(pair), value=list(route))
-    return wanted
+def _decide(state: State, now: float, at_once: bool) -> State:
+    choice = choose(state.policy, view_of(state), state.calm, now, at_once)
+    wanted = {
+        pair: present if choice.routing[pair] == present.route else _tunnel_on(state, pair, choice.routing[pair])
+        for pair, present in state.wanted.items()
+    }
+    return replace(state, wanted=wanted, calm=choice.calm, policy_fault=choice.fault)
+
+
+def _announce(state: State, size_bytes: Mapping[Pair, float]) -> State:
+    if state.announced is None:
+        remedy = "start it with demands: announced"
+        raise InputError("this controller measures demands and takes no announcement", remedy=remedy)
+    for pair, size in size_bytes.items():
+        _known(state, pair)
+        if not 0 <= size < float("inf"):
+            raise InputError("a demand is in bytes, not negative", place="-".join(pair), value=size)
+    return replace(state, announced=dict(size_bytes))
 
 
 def _tunnel_on(state: State, pair: Pair, route: Route) -> Tunnel:
@@ -232,7 +194,7 @@ def _pin(state: State, pair: Pair, route: Route) -> State:
     check_route(state.network.wan, pair, route)
     existing = state.tunnels[pair]
     if route not in (tunnel.route for tunnel in existing):
-        state = replace(state, tunnels={**state.tunnels, pair: (*existing, extra_tunnel(existing, route))})
+        state = with_tunnel(state, extra_tunnel(existing, route, state.taken))
     wanted = {**state.wanted, pair: _tunnel_on(state, pair, route)}
     return replace(state, wanted=wanted, pinned=state.pinned | {pair})
 
@@ -245,86 +207,25 @@ def _unpin(state: State, pair: Pair) -> State:
     return replace(state, wanted=wanted, pinned=state.pinned - {pair})
 
 
-def _connect(state: State, site: str, ports_down: frozenset[Edge]) -> State:
-    other_ports = frozenset(edge for edge in state.ports_down if edge[0] != site)
-    state = _lose(state, site)
-    return replace(state, connected=state.connected | {site}, ports_down=other_ports | ports_down)
-
-
-def _lose(state: State, site: str) -> State:
-    """What the switch holds is unknown from here on; it goes on forwarding by it all the same."""
-    return replace(
-        state,
-        connected=state.connected - {site},
-        inner_sent={other: tags for other, tags in state.inner_sent.items() if other != site},
-        inner_confirmed={other: tags for other, tags in state.inner_confirmed.items() if other != site},
-        sent={pair: tag for pair, tag in state.sent.items() if pair[0] != site},
-        confirmed={pair: tag for pair, tag in state.confirmed.items() if pair[0] != site},
-    )
-
-
-def _confirm(state: State, batch: Batch) -> State:
-    tags = state.inner_confirmed.get(batch.site, frozenset()) | batch.tags
-    return replace(
-        state,
-        inner_confirmed={**state.inner_confirmed, batch.site: tags},
-        confirmed={**state.confirmed, **dict(batch.ingress)},
-    )
-
-
-def _reconcile(state: State, event: Event) -> tuple[State, tuple[Batch, ...]]:
+def _reconcile(state: State, event: Event, now: float) -> tuple[State, tuple[Batch, ...]]:
     """Send what is wanted, not sent yet, and safe to send now."""
     inner: tuple[Batch, ...] = ()
     match event:
         case SwitchConnected(site):
-            all_tunnels = (tunnel for tunnels in state.tunnels.values() for tunnel in tunnels)
-            state, inner = _send_inner(state, all_tunnels, frozenset((site,)))
+            state, inner = send_site(state, site)
         case Pin(pair):
-            state, inner = _send_inner(state, state.tunnels[pair], state.connected)
-    state, ingress = _send_ingress(state)
-    return state, (*inner, *ingress)
-
-
-def _send_inner(state: State, tunnels: Iterable[Tunnel], sites: frozenset[str]) -> tuple[State, tuple[Batch, ...]]:
-    changes: dict[str, dict[str, RuleChange]] = {}
-    for tunnel in tunnels:
-        for site in sites.intersection(tunnel.route[1:]):
-            if tunnel.tag not in state.inner_sent.get(site, frozenset()):
-                rule = inner_rules(tunnel, state.network.wiring)[site]
-                changes.setdefault(site, {})[tunnel.tag] = RuleChange("add", rule)
-    first = (RuleChange("add", table_miss_rule()),)
-    batches = tuple(
-        Batch(site, (() if site in state.inner_sent else first) + tuple(by_tag.values()), tags=frozenset(by_tag))
-        for site, by_tag in changes.items()
-    )
-    sent = {batch.site: state.inner_sent.get(batch.site, frozenset()) | batch.tags for batch in batches}
-    return replace(state, inner_sent={**state.inner_sent, **sent}), batches
-
-
-def _send_ingress(state: State) -> tuple[State, tuple[Batch, ...]]:
-    by_site: dict[str, list[Tunnel]] = {}
-    for pair, tunnel in state.wanted.items():
-        if state.sent.get(pair) != tunnel.tag and _is_whole(state, tunnel):
-            by_site.setdefault(pair[0], []).append(tunnel)
-    batches = tuple(
-        Batch(
-            site,
-            tuple(_ingress_change(state, tunnel) for tunnel in tunnels),
-            ingress=tuple((tunnel.pair, tunnel.tag) for tunnel in tunnels),
-        )
-        for site, tunnels in by_site.items()
-    )
-    sent = {pair: tag for batch in batches for pair, tag in batch.ingress}
-    return replace(state, sent={**state.sent, **sent}), batches
-
-
-def _ingress_change(state: State, tunnel: Tunnel) -> RuleChange:
-    """The first on a connection is an `add`, whatever the switch held before; a move keeps the rule's counters."""
-    return RuleChange("modify" if tunnel.pair in state.sent else "add", ingress_rule(tunnel, state.network.wiring))
-
-
-def _is_whole(state: State, tunnel: Tunnel) -> bool:
-    """Its ingress can be told, and every later switch has confirmed its rule."""
-    return tunnel.pair[0] in state.connected and all(
-        tunnel.tag in state.inner_confirmed.get(site, frozenset()) for site in tunnel.route[1:]
-    )
+            stand_ins = (detour for detours in state.stand_ins.values() for detour in detours)
+            state, inner = send_inner(state, (*state.tunnels[pair], *stand_ins), sorted(state.connected))
+        case DetoursDue():
+            state, new = choose_detours(state)
+            state, inner = send_inner(state, new, sorted(state.connected)) if new else (state, ())
+        case PeriodElapsed():
+            state, inner = delete_unused(state, now)
+    ingress: tuple[Batch, ...] = ()
+    if not (isinstance(event, BatchConfirmed) and not event.batch.tags):
+        # What only confirms ingress rules or groups makes no tunnel whole.
+        state, ingress = send_ingress(state)
+    if not state.started and state.placed:
+        state = replace(state, started=True)
+    state, groups = send_groups(state)
+    return state, (*inner, *ingress, *groups)

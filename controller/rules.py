@@ -1,4 +1,4 @@
-"""Forwarding rules as values, before they become OpenFlow: what to match, what to do, whose rule it is.
+"""Forwarding rules and groups as values, before they become OpenFlow: what to match, what to do, whose they are.
 
 Pure. `ofmsgs` turns these into messages; the tests' in-memory table applies them as they stand.
 """
@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import Any, Literal
 
 from controller.view import Pair
 
 OURS = 0x52
-"""The top byte of the cookie of every rule of ours (an R)."""
-
-VERSION = 1
-"""Of the tunnel plan, in every cookie and tag: rules of another plan can live beside these without being mistaken."""
+"""The top byte of every cookie and every group number of ours (an R)."""
 
 MAX_PAIRS = 2**24
 MAX_TUNNELS_PER_PAIR = 2**8
+MAX_DETOURS = 2**24
+MAX_GROUPS_PER_SITE = 2**16
 
 
 class Kind(IntEnum):
@@ -28,17 +27,31 @@ class Kind(IntEnum):
     INGRESS = 1
     TRANSIT = 2
     EGRESS = 3
+    DETOUR_TRANSIT = 4
+    DETOUR_EGRESS = 5
 
 
-PRIORITIES = {Kind.TABLE_MISS: 0, Kind.TRANSIT: 100, Kind.EGRESS: 100, Kind.INGRESS: 200}
+PRIORITIES = {
+    Kind.TABLE_MISS: 0,
+    Kind.TRANSIT: 100,
+    Kind.EGRESS: 100,
+    Kind.DETOUR_TRANSIT: 100,
+    Kind.DETOUR_EGRESS: 100,
+    Kind.INGRESS: 200,
+}
 
 
 @dataclass(frozen=True)
 class Match:
-    """Every given field must be equal; None matches anything."""
+    """Every given field must be equal; None matches anything.
+
+    `others` are fields that no rule of ours has, as (name, value): they are kept so that a rule which was found on a
+    switch can be named in order to delete it.
+    """
 
     eth_dst: str | None = None
     in_port: int | None = None
+    others: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,12 +63,31 @@ class SetDestination:
 
 @dataclass(frozen=True)
 class Output:
-    """Send out of a port of this switch."""
+    """Send out of a port of this switch; a switch drops what came in by that very port."""
 
     port: int
 
 
-Action = SetDestination | Output
+@dataclass(frozen=True)
+class OutputBack:
+    """Send out of the port that the packet came in by (OFPP_IN_PORT)."""
+
+
+@dataclass(frozen=True)
+class OutputGroup:
+    """Hand over to a group of this switch."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An action that was found on a switch and that no rule of ours has."""
+
+    text: str
+
+
+Action = SetDestination | Output | OutputBack | OutputGroup | Unknown
 
 
 @dataclass(frozen=True)
@@ -69,6 +101,25 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Bucket:
+    """Serves while the port it watches is live; always if it watches none."""
+
+    watch_port: int | None
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """With several buckets a fast-failover group: the first that is live gets the packet; without one it is dropped.
+
+    With one bucket it is an indirect group, which watches nothing.
+    """
+
+    number: int
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True)
 class RuleChange:
     """`add` installs, and replaces a rule of equal match and priority; `modify` gives that rule new actions in place,
     atomic for packets, its counters kept; `delete` takes it away."""
@@ -78,24 +129,52 @@ class RuleChange:
 
 
 @dataclass(frozen=True)
+class GroupChange:
+    """`add` is refused if there is one of that number, `modify` if there is none; `delete` also deletes, as OpenFlow
+    has it, every rule that hands over to it."""
+
+    operation: Literal["add", "modify", "delete"]
+    group: Group
+
+
+Change = RuleChange | GroupChange
+
+
+@dataclass(frozen=True)
 class Batch:
     """Changes for one switch, in order, which one barrier confirms."""
 
     site: str
-    changes: tuple[RuleChange, ...]
+    changes: tuple[Change, ...]
     tags: frozenset[str] = frozenset()
-    """Tunnels whose transit or egress rule at this site is in `changes`."""
+    """Tunnels and detours whose transit or egress rule at this site is in `changes`."""
     ingress: tuple[tuple[Pair, str], ...] = ()
     """(pair, tag of the tunnel) for each ingress rule in `changes`."""
+    groups: tuple[tuple[int, str], ...] = ()
+    """(number, tag of the detour in its second bucket or "") for each group in `changes`."""
 
 
-def cookie(kind: Kind, pair_number: int = 0, tunnel_number: int = 0) -> int:
-    """64 bits: ours, kind, version, pair (24), tunnel, and a byte of zeros."""
-    return OURS << 56 | kind << 48 | VERSION << 40 | pair_number << 16 | tunnel_number << 8
+@dataclass(frozen=True)
+class Held:
+    """What was read from a switch: its rules and groups in our number spaces."""
 
+    rules: tuple[Rule, ...] = ()
+    groups: tuple[Group, ...] = ()
+
+
+EMPTY = Held()
+
+
+def cookie(kind: Kind, version: int, number: int = 0, variant: int = 0) -> int:
+    """64 bits: ours, kind, version of the plan, pair or detour (24), which of its tunnels, and a byte of zeros."""
+    return OURS << 56 | kind << 48 | version << 40 | number << 16 | variant << 8
+
+
+OURS_COOKIE, OURS_COOKIE_MASK = OURS << 56, 0xFF << 56
+"""Select every rule of ours, of whatever version."""
 
 INGRESS_COOKIE_MASK = 0xFFFF_FF00_0000_0000
-"""With `cookie(Kind.INGRESS)`: selects the ingress rules of this version."""
+"""With `cookie(Kind.INGRESS, version)`: selects the ingress rules of that version."""
 
 
 def pair_number_of(rule_cookie: int) -> int:
@@ -103,10 +182,28 @@ def pair_number_of(rule_cookie: int) -> int:
     return rule_cookie >> 16 & 0xFF_FFFF
 
 
-def tag_of(pair_number: int, tunnel_number: int) -> str:
+def tag_of(version: int, pair_number: int, tunnel_number: int) -> str:
     """A tunnel's tag: a locally administered unicast MAC address that holds version, pair and tunnel.
 
     Hosts' own addresses start with 02, so no tag is ever a host.
     """
-    octets = (0x0A, VERSION, *pair_number.to_bytes(3), tunnel_number)
-    return ":".join(f"{octet:02x}" for octet in octets)
+    return _mac(0x0A, version, pair_number, tunnel_number)
+
+
+def detour_tag_of(version: int, detour_number: int, variant: int) -> str:
+    """As `tag_of`, for a detour: its first byte is another, so no detour is ever a tunnel."""
+    return _mac(0x0E, version, detour_number, variant)
+
+
+def group_number(version: int, index: int) -> int:
+    """32 bits: ours, version, index (16) among the groups of one switch."""
+    return OURS << 24 | version << 16 | index
+
+
+def is_our_group(number: int) -> bool:
+    """Whether a group on a switch is ours, of whatever version."""
+    return number >> 24 == OURS
+
+
+def _mac(first: int, version: int, number: int, variant: int) -> str:
+    return ":".join(f"{octet:02x}" for octet in (first, version, *number.to_bytes(3), variant))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.engine import Engine
+from controller.memory import Memory
 from controller.records import Reconfiguration, reconfiguration_to_json
 from controller.stack import chosen, green
 from controller.view import Pair, Route
@@ -28,6 +29,8 @@ MAX_WAITING = 10_000
 
 MAX_CLIENTS = 256
 """At a time; more are turned away, so that descriptors are left for the switches."""
+SETTLE_S = 10.0
+"""How long a reset waits for what it changed in groups, which a switch that is stuck may never confirm."""
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
@@ -36,12 +39,15 @@ Reply = dict[str, Any]
 class Server:
     """Accepts connections for as long as the process lives."""
 
-    def __init__(self, path: Path, openflow_port: int) -> None:
-        self._path, self._openflow_port = path, openflow_port
+    def __init__(self, listener: socket.socket, openflow_port: int, http_port: int | None, memory: Memory) -> None:
+        """`memory` is told whatever a controller that has to start anew would have to know."""
+        self._openflow_port, self._http_port, self._memory = openflow_port, http_port, memory
         self._connections: set[_Connection] = set()
         self._subscribers: set[_Connection] = set()
+        self.restarts: list[dict[str, Any]] = []
+        """Why this process was started anew, if it was."""
         self.engine: Engine
-        self._listener = green(_listen(path))
+        self._listener = green(listener)
 
     def start(self) -> None:
         """Serve from now on, in green threads."""
@@ -51,11 +57,6 @@ class Server:
         """One event to every subscriber; never blocks."""
         for connection in list(self._subscribers):
             connection.send(event)
-
-    def close(self) -> None:
-        """Take no more connections; the socket's file goes."""
-        self._listener.close()
-        self._path.unlink(missing_ok=True)
 
     def _accept(self) -> None:
         while True:
@@ -69,10 +70,12 @@ class Server:
 
     def _serve(self, connection: _Connection) -> None:
         operations: dict[str, Callable[[Request], Reply]] = {
-            "status": lambda request: self._status(),
+            "status": lambda request: self.status(),
             "view": lambda request: self._view(),
             "wait_ready": self._wait_ready,
             "capacity": self._capacity,
+            "true_capacity": self._true_capacity,
+            "demands": self._demands,
             "reset": self._reset,
             "pin": self._pin,
             "unpin": self._unpin,
@@ -92,13 +95,15 @@ class Server:
 
     def _subscribe(self, connection: _Connection) -> Reply:
         self._subscribers.add(connection)
-        return {"subscribed": True}
+        return {"subscribed": True, "restarts": self.restarts}
 
-    def _status(self) -> Reply:
+    def status(self) -> Reply:
+        """How far the controller is."""
         engine = self.engine
         dpids = engine.state.network.wiring.dpids
         return {
             "port": self._openflow_port,
+            "http_port": self._http_port,
             "stack": chosen().name,
             "policy": engine.policy_name,
             "period_s": engine.period_s,
@@ -107,6 +112,7 @@ class Server:
             "missing": sorted(dpid for site, dpid in dpids.items() if site not in engine.state.connected),
             "refused": sorted(engine.refused_dpids),
             "rules": engine.state.rules,
+            "restarts": sum(restart["count"] for restart in self.restarts),
         }
 
     def _wait_ready(self, request: Request) -> Reply:
@@ -114,8 +120,8 @@ class Server:
         ready = chosen().hub.Event()
         self.engine.when_ready(ready.set)
         if ready.wait(timeout=timeout_s):
-            return self._status()
-        status = self._status()
+            return self.status()
+        status = self.status()
         raise RingroadError(
             f"not ready after {timeout_s:g} s: missing datapath ids {status['missing']}, "
             f"unknown ones that called {status['refused']}; {'; '.join(self.engine.faults[-3:]) or 'no rule refused'}"
@@ -123,20 +129,43 @@ class Server:
 
     def _capacity(self, request: Request) -> Reply:
         number = self.engine.capacity(_rates(request["edges"]), float(request["happened_at"]))
+        self._remember()
+        return {"reconfiguration": number}
+
+    def _true_capacity(self, request: Request) -> Reply:
+        self.engine.true_capacities(_rates(request["edges"]))
+        return {}
+
+    def _demands(self, request: Request) -> Reply:
+        sizes = {(str(source), str(target)): float(size) for source, target, size in request["pairs"]}
+        number = self.engine.demands(sizes, float(request["happened_at"]))
+        self._remember()
         return {"reconfiguration": number}
 
     def _reset(self, request: Request) -> Reply:
         period_s = None if request.get("period_s") is None else float(request["period_s"])
         rates = _rates(request.get("capacities") or [])
-        return _when_installed(lambda done: self.engine.reset(str(request["policy"]), period_s, rates, done))
+        reply = _when_installed(lambda done: self.engine.reset(str(request["policy"]), period_s, rates, done))
+        self._remember()
+        settled = chosen().hub.Event()
+        self.engine.when_settled(settled.set)
+        settled.wait(timeout=SETTLE_S)
+        return reply
 
     def _pin(self, request: Request) -> Reply:
         pair, route = _pair(request["pair"]), _route(request["path"])
-        return _when_installed(lambda done: self.engine.pin(pair, route, done))
+        reply = _when_installed(lambda done: self.engine.pin(pair, route, done))
+        self._remember()
+        return reply
 
     def _unpin(self, request: Request) -> Reply:
         pair = _pair(request["pair"])
-        return _when_installed(lambda done: self.engine.unpin(pair, done))
+        reply = _when_installed(lambda done: self.engine.unpin(pair, done))
+        self._remember()
+        return reply
+
+    def _remember(self) -> None:
+        self._memory.keep(self.engine.told)
 
     def _view(self) -> Reply:
         state = self.engine.state
@@ -145,7 +174,7 @@ class Server:
             "down": [list(edge) for edge in sorted(state.down)],
             "routes": [[*pair, list(tunnel.route)] for pair, tunnel in state.wanted.items()],
             "tunnels": [[*pair, [list(t.route) for t in tunnels]] for pair, tunnels in state.tunnels.items()],
-            "active": [list(pair) for pair in sorted(state.activity.pairs)],
+            "active": [list(pair) for pair in sorted(state.active)],
             "pinned": [list(pair) for pair in sorted(state.pinned)],
         }
 
@@ -228,7 +257,7 @@ def _route(value: Any) -> Route:
     return tuple(value)
 
 
-def _listen(path: Path) -> socket.socket:
+def listen(path: Path) -> socket.socket:
     """The controller's socket. RingroadError if it cannot be opened, or if another controller answers there."""
     try:
         if path.exists() and not _remove_abandoned(path):

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ class Stack:
     controller: ModuleType
     handler: ModuleType
     hub: ModuleType
+    messages: ModuleType
     ofp_event: ModuleType
     ofproto: ModuleType
     parser: ModuleType
@@ -58,6 +60,7 @@ def choose(name: str) -> Stack:
         "handler": "controller.handler",
         "hub": "lib.hub",
         "ofp_event": "controller.ofp_event",
+        "messages": "ofproto.ofproto_parser",
         "ofproto": "ofproto.ofproto_v1_3",
         "parser": "ofproto.ofproto_v1_3_parser",
     }
@@ -84,15 +87,29 @@ def wait_readable(file_descriptor: int) -> None:
     importlib.import_module("eventlet.hubs").trampoline(file_descriptor, read=True)
 
 
-def listen_openflow(port: int) -> int:
-    """Open the OpenFlow port on loopback (0: the kernel picks one) and have the framework serve it. The port.
+def every(period_s: float, call: Callable[[], None]) -> None:
+    """Call at once and then again and again from the event loop, as long as that goes round."""
 
-    The framework takes port 0 for its default pair of ports on all interfaces, and would bind too late for the caller
-    to learn the number without a race; so it is handed a socket that listens already.
+    def _for_ever() -> None:
+        while True:
+            call()
+            chosen().hub.sleep(period_s)
+
+    chosen().hub.spawn(_for_ever)
+
+
+def open_port(port: int) -> socket.socket:
+    """A port on loopback (0: the kernel picks one), open but not served yet."""
+    return socket.create_server((OPENFLOW_HOST, port), backlog=128)
+
+
+def serve_openflow(listener: socket.socket) -> None:
+    """Have the framework serve an open port.
+
+    It takes port 0 for its default pair of ports on all interfaces, and would bind too late for anybody to learn the
+    number without a race; so it is handed a socket that listens already.
     """
     stack = chosen()
-    listener = socket.create_server((OPENFLOW_HOST, port), backlog=128)
-    bound_port = listener.getsockname()[1]
 
     class _Listening(stack.hub.StreamServer):
         def __init__(self, address: tuple[str, int], handle: Any) -> None:
@@ -101,9 +118,24 @@ def listen_openflow(port: int) -> int:
     configuration = importlib.import_module(f"{stack.name}.cfg").CONF
     configuration(args=[], project=stack.name, default_config_files=[])
     configuration.set_override("ofp_listen_host", OPENFLOW_HOST)
-    configuration.set_override("ofp_tcp_listen_port", bound_port)
+    configuration.set_override("ofp_tcp_listen_port", listener.getsockname()[1])
     stack.controller.StreamServer = _Listening
-    return bound_port
+
+
+def examine_messages(examine: Callable[[Any, int, int, bytes], bool]) -> None:
+    """Have every message looked at before it is parsed: (connection, version, type, data) → whether to parse it.
+
+    A message that is not parsed has not come, as far as the framework knows.
+    """
+    messages = chosen().messages
+    parse = messages.msg
+
+    def _msg(datapath: Any, version: int, kind: int, length: int, xid: int, data: bytes) -> Any:
+        if not examine(datapath, version, kind, bytes(data[:length])):
+            return None
+        return parse(datapath, version, kind, length, xid, data)
+
+    messages.msg = _msg
 
 
 def start_app(module: str, **contexts: Any) -> None:

@@ -6,13 +6,15 @@ egress writes the host's own address back. Pure: a WAN and its wiring in, values
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
 import networkx
 
+from controller.groups import GroupKey, keys_of, number_of
 from controller.rules import (
     MAX_PAIRS,
     MAX_TUNNELS_PER_PAIR,
@@ -20,6 +22,7 @@ from controller.rules import (
     Kind,
     Match,
     Output,
+    OutputGroup,
     Rule,
     SetDestination,
     cookie,
@@ -43,11 +46,13 @@ class Tunnel:
     pair_number: int
     number: int
     route: Route
+    version: int = 1
+    """Of the plan: rules of another plan can live beside these without being mistaken."""
 
     @cached_property
     def tag(self) -> str:
         """The MAC address that its packets carry between ingress and egress."""
-        return tag_of(self.pair_number, self.number)
+        return tag_of(self.version, self.pair_number, self.number)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class TunnelPlan:
 
     tunnels: Mapping[Pair, tuple[Tunnel, ...]]
     lengths: Mapping[Edge, float]
+    version: int = 1
 
     def pair_of(self, number: int) -> Pair | None:
         """The pair of a number that came back in a cookie."""
@@ -71,11 +77,22 @@ def plan_tunnels(wan: Wan, paths_per_pair: int) -> TunnelPlan:
     if len(pairs) > MAX_PAIRS:
         raise InputError("too many pairs of sites for the tags", place=f"WAN {wan.name}", value=len(pairs))
     dcs = set(wan.dcs)
-    tunnels = {}
-    for number, pair in enumerate(pairs):
-        routes = _shortest_routes(graph, pair, paths_per_pair) if dcs.issuperset(pair) else [pair]
-        tunnels[pair] = tuple(Tunnel(pair, number, index, route) for index, route in enumerate(routes))
-    return TunnelPlan(tunnels, lengths)
+    routes = {pair: _shortest_routes(graph, pair, paths_per_pair) if dcs.issuperset(pair) else [pair] for pair in pairs}
+    version = version_of(wan, routes)
+    tunnels = {
+        pair: tuple(Tunnel(pair, number, index, route, version) for index, route in enumerate(routes[pair]))
+        for number, pair in enumerate(pairs)
+    }
+    return TunnelPlan(tunnels, lengths, version)
+
+
+def version_of(wan: Wan, routes: Mapping[Pair, list[Route]]) -> int:
+    """1 to 255, by what is planned: a controller that starts again with the same plan finds its own rules by it.
+
+    Two plans have the same one in one case of 255; then rules that differ are replaced as if somebody had changed them.
+    """
+    planned = repr((sorted(wan.edges), list(routes.items())))
+    return 1 + zlib.crc32(planned.encode()) % 255
 
 
 def pairs_of(wan: Wan) -> tuple[Pair, ...]:
@@ -95,14 +112,15 @@ def edge_lengths(wan: Wan) -> dict[Edge, float]:
     return dict.fromkeys(wan.edges, 1.0)
 
 
-def extra_tunnel(existing: Iterable[Tunnel], route: Route) -> Tunnel:
-    """One more tunnel for the pair of `existing`. InputError when its tags are used up."""
+def extra_tunnel(existing: Iterable[Tunnel], route: Route, taken: Collection[str] = ()) -> Tunnel:
+    """One more tunnel for the pair of `existing`, with a tag that is not `taken`. InputError when tags are used up."""
     known = tuple(existing)
-    number = max(tunnel.number for tunnel in known) + 1
-    if number >= MAX_TUNNELS_PER_PAIR:
-        pair = "-".join(known[0].pair)
-        raise InputError("a pair has at most 256 paths", place=f"pair {pair}", remedy="pin to paths used before")
-    return Tunnel(known[0].pair, known[0].pair_number, number, route)
+    for number in range(max(tunnel.number for tunnel in known) + 1, MAX_TUNNELS_PER_PAIR):
+        tunnel = replace(known[0], number=number, route=route)
+        if tunnel.tag not in taken:
+            return tunnel
+    pair = "-".join(known[0].pair)
+    raise InputError("a pair has at most 256 paths", place=f"pair {pair}", remedy="pin to paths used before")
 
 
 def check_route(wan: Wan, pair: Pair, route: Route) -> None:
@@ -122,36 +140,34 @@ def ingress_rule(tunnel: Tunnel, wiring: Wiring) -> Rule:
     return Rule(
         PRIORITIES[Kind.INGRESS],
         Match(eth_dst=wiring.hosts[target].mac, in_port=wiring.hosts[source].port),
-        (SetDestination(tunnel.tag), Output(wiring.ports[tunnel.route[0], tunnel.route[1]])),
-        cookie(Kind.INGRESS, tunnel.pair_number),
+        (SetDestination(tunnel.tag), OutputGroup(number_of(keys_of(tunnel.route)[0], wiring, tunnel.version))),
+        cookie(Kind.INGRESS, tunnel.version, tunnel.pair_number),
     )
 
 
 def inner_rules(tunnel: Tunnel, wiring: Wiring) -> dict[str, Rule]:
     """By site: the transit rule at each site between, and the egress rule at the last."""
-    match = Match(eth_dst=tunnel.tag)
-    rules = {
-        here: Rule(
-            PRIORITIES[Kind.TRANSIT],
-            match,
-            (Output(wiring.ports[here, after]),),
-            cookie(Kind.TRANSIT, tunnel.pair_number, tunnel.number),
-        )
-        for here, after in edges_of(tunnel.route)[1:]
-    }
-    host = wiring.hosts[tunnel.pair[1]]
-    rules[tunnel.pair[1]] = Rule(
-        PRIORITIES[Kind.EGRESS],
-        match,
-        (SetDestination(host.mac), Output(host.port)),
-        cookie(Kind.EGRESS, tunnel.pair_number, tunnel.number),
-    )
-    return rules
+    return {site: inner_rule(tunnel, site, wiring) for site in tunnel.route[1:]}
 
 
-def table_miss_rule() -> Rule:
+def inner_rule(tunnel: Tunnel, site: str, wiring: Wiring) -> Rule:
+    """What packets of the tunnel meet at one of its sites but the first."""
+    index = tunnel.route.index(site)
+    if index == len(tunnel.route) - 1:
+        kind = Kind.EGRESS
+        host = wiring.hosts[site]
+        actions = (SetDestination(host.mac), Output(host.port))
+    else:
+        kind = Kind.TRANSIT
+        key = GroupKey((site, tunnel.route[index + 1]), tunnel.route[-1], tunnel.route[index - 1])
+        actions = (OutputGroup(number_of(key, wiring, tunnel.version)),)
+    rule_cookie = cookie(kind, tunnel.version, tunnel.pair_number, tunnel.number)
+    return Rule(PRIORITIES[kind], Match(eth_dst=tunnel.tag), actions, rule_cookie)
+
+
+def table_miss_rule(version: int) -> Rule:
     """What no other rule matches is dropped, by a rule of ours so that its counter shows how much that was."""
-    return Rule(PRIORITIES[Kind.TABLE_MISS], Match(), (), cookie(Kind.TABLE_MISS))
+    return Rule(PRIORITIES[Kind.TABLE_MISS], Match(), (), cookie(Kind.TABLE_MISS, version))
 
 
 def _graph(lengths: Mapping[Edge, float]) -> networkx.DiGraph:

@@ -6,7 +6,7 @@ A policy is anything with `decide(view, now) -> Routing`, pure: same view, same 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -32,7 +32,8 @@ class View:
     """The network as the controller knows it.
 
     `candidates` are each pair's usable tunnels, best first by the shortest-path order; `lengths` is that order's metric
-    (seconds, kilometres or hops) by directed edge. `active` pairs were seen sending. `down` edges carry nothing.
+    (seconds, kilometres or hops) by directed edge. `down` edges carry nothing. `active` pairs send, as measured or
+    announced; where announced, `demands_bytes` says how much each sends in one collective.
     """
 
     capacities_bps: Mapping[Edge, float]
@@ -41,6 +42,7 @@ class View:
     lengths: Mapping[Edge, float]
     routing: Routing
     active: frozenset[Pair]
+    demands_bytes: Mapping[Pair, float] = field(default_factory=dict)
 
     def is_up(self, route: Route) -> bool:
         """Whether no edge of the route is known to be down."""

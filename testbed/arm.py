@@ -64,8 +64,10 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
     def record(kind: str, entry: dict[str, Any]) -> None:
         folder.append(block.block, arm.name, kind, entry)
 
-    bed.reset()
+    bed.reset(block.seed)
     bed.controller.reset(arm.wan_policy, experiment.controller.period_s)
+    if experiment.controller.demands == "announced":
+        announce(bed, experiment, range(len(bed.wan.dcs)))
     socket = bed.state / "bandwidths.sock"
     with (
         network_sources(bed) as sources,
@@ -95,6 +97,8 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
                 record("collectives", limits.added(event))
                 setting.on_collective()
             elif event["event"] == "ring_change":
+                if event["changed"] and experiment.controller.demands == "announced":
+                    announce(bed, experiment, event["to"])
                 record("ring_changes", event)
 
         late = ArmTimeout(
@@ -146,6 +150,13 @@ def job_of(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Job:
         seed=block.seed,
         timeout_s=experiment.timeouts.collective_s,
     )
+
+
+def announce(bed: Testbed, experiment: Experiment, order: Sequence[int]) -> None:
+    """Tell the controller who sends from now on: each rank to the next in the ring, all shards but one a collective."""
+    names = [bed.wan.dcs[rank] for rank in order]
+    size_bytes = (len(names) - 1) * experiment.size_bytes
+    bed.controller.demands(dict.fromkeys(zip(names, names[1:] + names[:1], strict=True), size_bytes), time.monotonic())
 
 
 class _Limits:

@@ -23,18 +23,21 @@ from mininet.net import Mininet
 from pyroute2 import IPRoute
 
 from controller.client import ControllerClient, wait_listening
-from controller.settings import ControllerConfig, ControllerSettings, HostPort, Wiring, save_config
-from testbed.emulation import interfaces, openvswitch, packetsockets, state
+from controller.settings import ControllerConfig, ControllerSettings, save_config
+from testbed.emulation import interfaces, liveness, openvswitch, packetsockets, state
 from testbed.emulation.capabilities import Capabilities, detect
 from testbed.emulation.clean import clean
 from testbed.emulation.dc import Dc
 from testbed.emulation.interfaces import TcpSettings
+from testbed.emulation.liveness import BfdSettings
 from testbed.emulation.network import Network
 from testbed.emulation.plan import HOST_PORT, NetworkPlan, new_run_id
 from testbed.emulation.processes import Ledger, Process, ProcessDied, start_ticks
 from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
+from testbed.emulation.trafficcontrol import TrafficControlError
 from testbed.feed import Feed, FeedSettings
+from testbed.wiring import wiring_of
 from topologies import Edge, EdgeProperties, InputError, Link, RingroadError, Wan
 from topologies.errors import refused_by_system
 
@@ -78,7 +81,9 @@ class Testbed:
         log_folder: Path | None = None,
         feed: FeedSettings = FeedSettings(),  # noqa: B008 (frozen)
         tcp: TcpSettings = TcpSettings(),  # noqa: B008 (frozen)
+        bfd: BfdSettings | None = BfdSettings(),  # noqa: B008 (frozen)
     ) -> None:
+        """Without `bfd` no switch ever notices a link that is up and lets nothing through."""
         self.wan = wan
         self.run_id = new_run_id(state.owners())
         self.state = state.STATE_ROOT / self.run_id
@@ -90,6 +95,7 @@ class Testbed:
         self._controller_settings = controller
         self._feed_settings = feed
         self._tcp = tcp
+        self._bfd = bfd
         self._lock = threading.RLock()
         self._machine = state.MachineLock()
         self._wanted = dict(wan.edges)
@@ -97,6 +103,7 @@ class Testbed:
         self._undo: list[Callable[[], None]] = []
         self._supervised: list[Process] = []
         self._feed: Feed | None = None
+        self._truth: Feed | None = None
 
     def __enter__(self) -> Testbed:
         atexit.register(self._take_down)
@@ -171,6 +178,8 @@ class Testbed:
             rates = {edge: p.rate_bps for edge, p in changes.items() if p.rate_bps != before[edge]}
             if rates and self._feed is not None:
                 self._feed.tell(rates, held_at)
+            if rates and self._truth is not None:
+                self._truth.tell(rates, held_at)
 
     def fail(self, link: LinkRef) -> None:
         """Take a link down at both ends: switches see the carrier go. Queues lose packets, but keep their settings."""
@@ -215,14 +224,21 @@ class Testbed:
                 drops[indexes[index]] += count
         return drops
 
-    def reset(self) -> None:
-        """As it was at the start: links healed, first properties, routes and demands of the controller forgotten."""
+    def reset(self, seed: int | None = None) -> None:
+        """As it was at the start: links healed (and known to be), first properties, routes and demands forgotten.
+
+        `seed` is what the feed draws its noise and losses from; from now on another one if given.
+        """
         with self._lock:
             self.heal()
             if self._feed is not None:
-                self._feed.forget()
+                self._feed.forget(seed)
             self._wanted.update(self.wan.edges)
             self._shaper.apply(self.wan.edges)
+            if self._truth is not None:
+                rates = {edge: properties.rate_bps for edge, properties in self.wan.edges.items()}
+                self._truth.tell(rates, time.monotonic())
+        self._wait_for_bfd()
         if self.controller is not None and self._controller_settings is not None:
             settings = self._controller_settings
             rates = {edge: properties.rate_bps for edge, properties in self.wan.edges.items()}
@@ -242,6 +258,7 @@ class Testbed:
         self._note_what_is_missing(self.wan.edges)
         started = self._start_controller()
         self._make_network()
+        self._start_bfd()
         if started is not None:
             self._join_controller(*started)
         self._supervise()
@@ -273,6 +290,25 @@ class Testbed:
         self._undo.append(self._shaper.close)
         self._shaper.apply(self._wanted)
 
+    def _start_bfd(self) -> None:
+        """Returns once every session is up, so that no port is taken for dead when the controller first looks."""
+        if self._bfd is None or not self.plan.ports:
+            return
+        try:
+            for edge in self.plan.ports:
+                self._shaper.expedite(edge, liveness.DESTINATION_MAC)
+        except TrafficControlError as error:
+            self.notes.append(f"BFD is off: its packets would wait in the queues of links that are full ({error})")
+            log.warning("%s", self.notes[-1])
+            self._bfd = None
+            return
+        openvswitch.vsctl(liveness.start_commands([port.interface for port in self.plan.ports.values()], self._bfd))
+        self._wait_for_bfd()
+
+    def _wait_for_bfd(self) -> None:
+        if self._bfd is not None:
+            openvswitch.vsctl(liveness.wait_commands([port.interface for port in self.plan.ports.values()]))
+
     def _make_room_in_switches(self) -> None:
         pid = openvswitch.switch_daemon_pid()
         if self.capabilities.openvswitch_datapath != "netdev" or pid is None:
@@ -285,13 +321,8 @@ class Testbed:
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
         if self._controller_settings is None:
             return None
-        wiring = Wiring(
-            dpids={site.site: site.dpid for site in self.plan.sites.values()},
-            ports={edge: port.number for edge, port in self.plan.ports.items()},
-            hosts={site.site: HostPort(HOST_PORT, site.mac) for site in self.plan.sites.values()},
-        )
-        file = self.state / "controller.json"
-        save_config(ControllerConfig(self.wan, wiring, self.state / "controller.sock", self._controller_settings), file)
+        file, socket = self.state / "controller.json", self.state / "controller.sock"
+        save_config(ControllerConfig(self.wan, wiring_of(self.plan), socket, self._controller_settings), file)
         self._undo.append(self._ledger.end_all)
         return self._ledger.start(
             "controller",
@@ -312,6 +343,21 @@ class Testbed:
         self._supervised.append(process)
         self.controller = ControllerClient(self.state / "controller.sock")
         self._undo.append(self.controller.close)
+        if self._controller_settings is not None and self._controller_settings.capacity == "feed":
+            self._start_feed()
+
+        if self._controller_settings is not None and self._controller_settings.http_port is not None:
+            self._start_truth()
+
+    def _start_truth(self) -> None:
+        """Its metrics show what is true beside what it knows; it decides by the latter."""
+        client = ControllerClient(self.state / "controller.sock")
+        self._undo.append(client.close)
+        self._truth = Feed(FeedSettings(), lambda rates, _: client.true_capacity(rates))
+        self._undo.append(self._truth.close)
+        self._truth.tell({edge: properties.rate_bps for edge, properties in self._wanted.items()}, time.monotonic())
+
+    def _start_feed(self) -> None:
         for_feed = ControllerClient(self.state / "controller.sock")
         self._undo.append(for_feed.close)
         self._feed = Feed(self._feed_settings, for_feed.capacity)

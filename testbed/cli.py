@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from testbed.commands import clean, doctor, report, run, topologies, validate
+from testbed.commands import clean, controller, doctor, report, run, topologies, validate
 from testbed.interruption import INTERRUPTED_EXIT_CODE
 from topologies.errors import RingroadError
 
@@ -78,6 +78,7 @@ app.command("run")(run.run)
 app.command("validate")(validate.validate)
 app.command("report")(report.report)
 app.add_typer(topologies.app, name="topologies")
+app.command("controller")(controller.controller)
 app.command("doctor")(doctor.doctor)
 app.command("clean")(clean.clean)
 

@@ -11,12 +11,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from controller.calm import CalmSettings
+from controller.policies import make_policy
+from controller.settings import ControllerSettings
 from testbed.dynamics.faults import FaultSpec, fault_faults
 from testbed.dynamics.timeline import Instant, timeline
 from testbed.dynamics.tracefile import read_rows
 from testbed.dynamics.traces import FileSpec, Row, TraceSpec, generate, random_stream, size_faults, trace_faults
 from testbed.estimate import expected_collective_s
 from testbed.experimentfile import Every, ExperimentSpec
+from testbed.feed import FeedSettings
 from testbed.fidelity import Tolerance
 from topologies import yamlfile
 from topologies.codec import wan_to_json
@@ -31,6 +35,9 @@ from workers.policies import POLICIES
 MAX_ARM_S = 24 * 3600.0
 """No arm takes longer than a day: beyond it a wrong unit is more likely than patience."""
 
+MEASURED_LABEL = "capacity: measured by the counters of ports, learned where a link is full"
+"""What every result says about capacities that no feed tells."""
+
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the shards of all ranks may take."""
 
@@ -43,7 +50,7 @@ class Arm:
     """Which loops act: the WAN controller's policy, and the ring agent every `reorder_every` collectives (0: never)."""
 
     name: str
-    wan_policy: Literal["shortest", "widest"]
+    wan_policy: str
     reorder_every: int
 
 
@@ -58,13 +65,51 @@ class Agent:
 
 @dataclass(frozen=True)
 class Controller:
-    """The WAN controller: its OpenFlow stack, tunnels per pair, the gain it moves for, period, the feed's delay."""
+    """The WAN controller, where it has a policy: what it sees of demands and capacities, and when it moves a pair.
 
+    `feed` says how its capacities reach it, unless `capacity` is measured.
+    """
+
+    policy: str
+    demands: Literal["measured", "announced"]
+    capacity: Literal["feed", "measured"]
+    feed: FeedSettings
     stack: Literal["ryu", "os_ken"]
     tunnels: int
     margin: float
     period_s: float
-    feed_delay_s: float
+    dwell_s: float
+    moves: int
+    move_every_s: float
+    detours: bool | None
+
+    def settings(self, policy: str) -> ControllerSettings:
+        """What the controller's process is started with."""
+        return ControllerSettings(
+            policy=policy,
+            period_s=self.period_s,
+            tunnels=self.tunnels,
+            margin=self.margin,
+            dwell_s=self.dwell_s,
+            moves=self.moves,
+            move_every_s=self.move_every_s,
+            demands=self.demands,
+            capacity=self.capacity,
+            stack=self.stack,
+            detours=self.detours,
+        )
+
+    def labels(self) -> list[str]:
+        """Path policy, demands and capacities: what a result cannot be read without."""
+        demands = {
+            "measured": "measured by the counters of ingress rules",
+            "announced": "announced, the ring's order and bytes",
+        }
+        return [
+            self.feed.label if self.capacity == "feed" else MEASURED_LABEL,
+            f"paths: {self.policy} in the arms wan and joint",
+            f"demands: {demands[self.demands]}",
+        ]
 
 
 @dataclass(frozen=True)
@@ -155,7 +200,7 @@ class Experiment:
 
     def labels(self) -> list[str]:
         """What a reader of any result has to know about how it came about."""
-        labels = [f"capacity: feed, delay {self.controller.feed_delay_s:g} s"]
+        labels = self.controller.labels()
         reorder_every = max(arm.reorder_every for arm in self.arms)
         if reorder_every:
             labels.append(
@@ -169,6 +214,8 @@ class Experiment:
             *labels,
             f"ring order at the start: {self.initial_order.replace('_', ' ')}",
             f"WAN controller: period {self.controller.period_s:g} s, {self.controller.tunnels} tunnels a pair",
+            f"moves: for good news after {self.controller.dwell_s:g} s; {self.controller.moves} of a pair at once, "
+            f"and one more every {self.controller.move_every_s:g} s",
             f"pacing: {pacing}",
             f"TCP: {self.congestion_control}",
         ]
@@ -208,7 +255,7 @@ def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
         trace=spec.trace,
         rows=rows,
         faults=tuple(spec.faults),
-        arms=tuple(_arm(name, spec.reorder_every) for name in spec.arms),
+        arms=tuple(_arm(name, spec) for name in spec.arms),
         blocks=spec.blocks,
         seed=spec.seed,
         size_bytes=spec.payload,
@@ -217,13 +264,7 @@ def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
         every_s=every_s,
         initial_order=spec.initial_order,
         agent=Agent(spec.agent.source, spec.agent.policy, spec.agent.margin),
-        controller=Controller(
-            stack=spec.controller.stack,
-            tunnels=spec.controller.tunnels,
-            margin=spec.controller.margin,
-            period_s=spec.t_wan,
-            feed_delay_s=spec.feed.delay,
-        ),
+        controller=_controller(spec),
         congestion_control=spec.congestion_control,
         tolerance=Tolerance(**spec.tolerance.model_dump()),
         timeouts=Timeouts(spec.timeouts.start, spec.timeouts.collective, arm_s),
@@ -248,9 +289,27 @@ def _block_plan(experiment: Experiment, block: int) -> BlockPlan:
     return BlockPlan(block, seed, tuple(stream.sample(experiment.arms, len(experiment.arms))))
 
 
-def _arm(name: str, reorder_every: int) -> Arm:
-    policy: Literal["shortest", "widest"] = "widest" if name in ("wan", "joint") else "shortest"
-    return Arm(name, policy, reorder_every if name in ("ccl", "joint") else 0)
+def _arm(name: str, spec: ExperimentSpec) -> Arm:
+    policy = spec.controller.policy if name in ("wan", "joint") else "shortest"
+    return Arm(name, policy, spec.reorder_every if name in ("ccl", "joint") else 0)
+
+
+def _controller(spec: ExperimentSpec) -> Controller:
+    feed = spec.feed
+    return Controller(
+        policy=spec.controller.policy,
+        demands=spec.controller.demands,
+        capacity=spec.capacity,
+        feed=FeedSettings(feed.delay, feed.noise, feed.quantum or 0.0, feed.loss),
+        stack=spec.controller.stack,
+        tunnels=spec.controller.tunnels,
+        margin=spec.controller.margin,
+        period_s=spec.t_wan,
+        dwell_s=spec.controller.dwell,
+        moves=spec.controller.moves,
+        move_every_s=spec.controller.move_every,
+        detours=spec.controller.detours,
+    )
 
 
 def _wan(spec: ExperimentSpec, loaded: Loaded, folder: Path) -> Wan:
@@ -273,7 +332,7 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
     for index, name in enumerate(spec.arms):
         if spec.arms.index(name) < index:
             yield Fault(("arms", index), "this arm is there twice", name, "delete one of them")
-    reorders = any(_arm(name, spec.reorder_every).reorder_every for name in spec.arms)
+    reorders = any(_arm(name, spec).reorder_every for name in spec.arms)
     if reorders and spec.reorder_every >= spec.collectives:
         remedy = f"give less than the {spec.collectives} collectives of an arm"
         yield Fault(("reorder_every",), "the ring agent would never act", spec.reorder_every, remedy)
@@ -292,6 +351,7 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
     if spec.agent.policy not in POLICIES and ":" not in spec.agent.policy:
         remedy = f"{did_you_mean(spec.agent.policy, list(POLICIES))} or give your own as module:function"
         yield Fault(("agent", "policy"), "no such ring policy", spec.agent.policy, remedy)
+    yield from _controller_faults(spec)
     if not 0.01 <= spec.t_wan <= 86400:
         yield Fault(("t_wan",), "the WAN controller's period is out of range", spec.t_wan, "give 10ms to 24h")
 
@@ -300,6 +360,21 @@ def _check_trace_size(spec: ExperimentSpec, wan: Wan, rows: Sequence[Row], loade
     faults = list(size_faults(spec.trace, wan, over_s, rows))
     if faults:
         raise loaded.error(faults)
+
+
+def _controller_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What the controller would refuse when it starts."""
+    try:
+        make_policy(spec.controller.policy, ControllerSettings())
+    except InputError as error:
+        yield Fault(("controller", "policy"), error.message.partition(" (got ")[0], error.value, error.remedy)
+    try:
+        CalmSettings(spec.controller.dwell, spec.controller.moves, spec.controller.move_every)
+    except InputError as error:
+        yield Fault(("controller",), error.message.partition(" (got ")[0], error.value, error.remedy)
+    if spec.capacity == "measured" and spec.feed.model_fields_set:
+        remedy = "leave `feed` out, or give `capacity: feed`"
+        yield Fault(("feed",), "there is no feed where capacities are measured", remedy=remedy)
 
 
 def _length_faults(spec: ExperimentSpec, wan: Wan, expected_arm_s: float, arm_s: float) -> Iterator[Fault]:

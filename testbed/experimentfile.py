@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from testbed.dynamics.faults import FaultSpec
 from testbed.dynamics.traces import ConstantSpec, TraceSpec
-from topologies.fields import Duration, Name, PositiveDuration, Probability, Size, Strict
+from topologies.fields import Duration, Name, PositiveDuration, Probability, Rate, Size, Strict
 from topologies.wanfile import WanSpec
 
 ArmName = Literal["static", "wan", "ccl", "joint"]
@@ -27,9 +27,12 @@ class Every(Strict):
 
 
 class FeedSpec(Strict):
-    """How the WAN controller learns of capacities."""
+    """How late and how well the WAN controller learns of capacities: see `FeedSettings`."""
 
     delay: Duration = 0.0
+    noise: Probability = 0.0
+    quantum: Rate | None = None
+    loss: Probability = 0.0
 
 
 class AgentSpec(Strict):
@@ -41,11 +44,17 @@ class AgentSpec(Strict):
 
 
 class ControllerSpec(Strict):
-    """The WAN controller's OpenFlow stack, tunnels per pair, and from which gain on it moves a pair."""
+    """The WAN controller: its path policy in the arms that have one, who tells it of demands, when it moves a pair."""
 
+    policy: Name = "widest"
+    demands: Literal["measured", "announced"] = "measured"
     stack: Literal["ryu", "os_ken"] = "ryu"
     tunnels: Annotated[int, Field(strict=True, ge=1, le=32)] = 4
     margin: Probability = 0.1
+    dwell: Duration = 0.5
+    moves: Count = 10
+    move_every: PositiveDuration = 0.5
+    detours: Annotated[bool, Field(strict=True)] | None = None
 
 
 class ToleranceSpec(Strict):
@@ -98,6 +107,7 @@ class ExperimentSpec(Strict):
     reorder_every: Count = 5
     t_wan: PositiveDuration = 0.5
     initial_order: Literal["listed", "measured_once"] = "listed"
+    capacity: Literal["feed", "measured"] = "feed"
     feed: FeedSpec = FeedSpec()
     agent: AgentSpec = AgentSpec()
     controller: ControllerSpec = ControllerSpec()

@@ -15,13 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from controller.settings import ControllerSettings
 from testbed.arm import ArmSetting, run_arm
 from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.processes import Process, ProcessDied, Watch
 from testbed.experiment import Experiment, blocks_plan
-from testbed.feed import FeedSettings
 from testbed.fidelity import Goodput, Verdict, judge_links
 from testbed.measure import goodput, pinned_to_edges
 from testbed.progress import Progress
@@ -44,17 +42,10 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
 
     Raises ProcessDied, WorkerFailed or another RingroadError naming the culprit; the folder then holds what there was.
     """
-    settings = ControllerSettings(
-        policy="shortest",
-        period_s=experiment.controller.period_s,
-        tunnels=experiment.controller.tunnels,
-        margin=experiment.controller.margin,
-        stack=experiment.controller.stack,
-    )
     bed = Testbed(
         experiment.wan,
-        controller=settings,
-        feed=FeedSettings(experiment.controller.feed_delay_s),
+        controller=experiment.controller.settings("shortest"),
+        feed=experiment.controller.feed,
         tcp=TcpSettings(congestion_control=experiment.congestion_control),
     )
     with RunFolder.create(experiment.name, bed.run_id, experiment.text, out=out) as folder:

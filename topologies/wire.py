@@ -27,6 +27,10 @@ class WireError(RingroadError):
     """The other side is gone, or speaks something else."""
 
 
+class ConnectionLost(WireError):
+    """The other side is gone: it may be there again for who connects anew."""
+
+
 def listen(path: Path) -> socket.socket:
     """A listening Unix socket at `path`, mode 0600 from its first moment. The caller closes and unlinks it."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
@@ -46,7 +50,7 @@ def send(connection: socket.socket, message: dict[str, Any]) -> None:
     try:
         connection.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
     except OSError as error:
-        raise WireError(f"cannot send to the other process: {error.strerror or error}") from error
+        raise ConnectionLost(f"cannot send to the other process: {error.strerror or error}") from error
 
 
 def messages(connection: socket.socket) -> Iterator[dict[str, Any]]:
@@ -112,8 +116,8 @@ class Client:
         except TimeoutError as error:
             raise WireError(f"no reply to {op!r} within {self._connection.gettimeout():g} s") from error
         except OSError as error:
-            raise WireError(f"no reply to {op!r}: {error.strerror or error}") from error
-        raise WireError(f"the other side closed the connection instead of answering {op!r}")
+            raise ConnectionLost(f"no reply to {op!r}: {error.strerror or error}") from error
+        raise ConnectionLost(f"the other side closed the connection instead of answering {op!r}")
 
     def give_up(self) -> None:
         """From any thread: whoever waits for a reply waits no more, and gets a WireError."""

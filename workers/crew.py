@@ -130,6 +130,9 @@ class Crew:
         if "failed" in message:
             self._fail(Failure(rank, Kind(message["failed"]["kind"]), message["failed"]["message"]))
             return
+        if "ring_change" in message:
+            self._emit(message["ring_change"])
+            return
         self._waiting_for.discard(rank)
         if "record" in message:
             self._records[rank] = message["record"]
@@ -156,8 +159,6 @@ class Crew:
         if self._collective < 0:
             self._warmup_s.append(record["time_s"])
             return
-        for change in (r["ring_change"] for r in records if r["ring_change"] is not None):
-            self._emit(change)
         self._emit(record)
 
     def _next_turn(self) -> None:

@@ -1,7 +1,8 @@
 """What one rank does from its fork to its end: enter the DC, join the groups, run one collective per turn it is given.
 
-It obeys the launcher over one socket: {"turn": i, "at": s or null} in, {"ready"}, {"record"} or {"failed"} out. The
-launcher kills it when the job is over.
+It obeys the launcher over one socket: {"turn": i, "at": s or null} in; {"ready"}, {"ring_change"}, {"record"} or
+{"failed"} out, a ring change at once, so that whoever listens knows it before the first bytes flow. The launcher kills
+it when the job is over.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def run(job: Job, rank: int, launcher: socket, launcher_pid: int, store: Path) -
         worker = _Worker(job, rank, store)
         wire.send(launcher, {"ready": time.monotonic()})
         for request in wire.messages(launcher):
-            wire.send(launcher, {"record": worker.turn(request["turn"], request["at"])})
+            wire.send(launcher, {"record": worker.turn(request["turn"], request["at"], launcher)})
         return 0
     except BaseException as error:
         _log.exception("cannot go on")
@@ -97,15 +98,16 @@ class _Worker:
         timeout = timedelta(seconds=self._job.timeout_s)
         return ProcessGroupGloo(store, self._rank, len(self._job.ranks), timeout)
 
-    def turn(self, collective: int, at: float | None) -> dict[str, Any]:
+    def turn(self, collective: int, at: float | None, launcher: socket) -> dict[str, Any]:
         """One collective, the agent's work before it included when that is due; its record once it is verified."""
         self._pattern.fill(self._own, self._rank, collective)
         if at is not None:
             time.sleep(max(0.0, at - time.monotonic()))
         turn_start = time.monotonic()
-        change = None
         if agent_is_due(self._job, collective):
             change = self._agent.turn(collective, next(self._sequence))
+            if change is not None:
+                wire.send(launcher, {"ring_change": change})
         start = time.monotonic()
         self._gather(implementation_of(self._job, collective))
         end = time.monotonic()
@@ -121,7 +123,6 @@ class _Worker:
             "start": start,
             "end": end,
             "verified": self._job.verify,
-            "ring_change": change,
         }
 
     def _gather(self, implementation: str) -> None:

@@ -25,24 +25,36 @@ class Widest:
         """A route for each pair; active pairs are placed first, in the order of `view.candidates`."""
         routing: dict[Pair, Route] = {}
         load: Counter[Edge] = Counter()
+        room_bps = dict(view.capacities_bps)
         for pair in view.candidates:
             if pair in view.active:
-                routing[pair] = self._place(view, pair, load)
-                load.update(edges_of(routing[pair]))
-        idle: Counter[Edge] = Counter()
-        routing.update({pair: self._place(view, pair, idle) for pair in view.candidates if pair not in view.active})
-        return routing
+                routing[pair] = widest_route(view, pair, room_bps, self.margin)
+                for edge in edges_of(routing[pair]):
+                    load[edge] += 1
+                    room_bps[edge] = view.capacities_bps[edge] / (load[edge] + 1)
+        return routing | idle_routing(view, self.margin)
 
-    def _place(self, view: View, pair: Pair, load: Mapping[Edge, int]) -> Route:
-        present = view.routing[pair]
-        usable = [route for route in view.candidates[pair] if view.is_up(route)]
-        if not usable:
-            return present
 
-        def _share_bps(route: Route) -> float:
-            return min(view.capacities_bps[edge] / (load[edge] + 1) for edge in edges_of(route))
+def idle_routing(view: View, margin: float) -> dict[Pair, Route]:
+    """Every pair that does not send on its widest path, as if nobody sent."""
+    idle = (pair for pair in view.candidates if pair not in view.active)
+    return {pair: widest_route(view, pair, view.capacities_bps, margin) for pair in idle}
 
-        best = min(usable, key=lambda route: (-_share_bps(route), len(route), view.length(route), route))
-        if view.is_up(present) and _share_bps(best) <= _share_bps(present) * (1 + self.margin):
-            return present
-        return best
+
+def widest_route(view: View, pair: Pair, room_bps: Mapping[Edge, float], margin: float) -> Route:
+    """The path of a pair with the most room on its narrowest edge; the present one unless that gains over the margin.
+
+    The present one as well while every path is down.
+    """
+    present = view.routing[pair]
+    usable = view.candidates[pair]
+    if view.down:
+        usable = tuple(route for route in usable if view.is_up(route))
+    if not usable:
+        return present
+    widths = [min(map(room_bps.__getitem__, edges_of(route))) for route in usable]
+    widest = max(widths)
+    if view.is_up(present) and widest <= min(map(room_bps.__getitem__, edges_of(present))) * (1 + margin):
+        return present
+    tied = (route for route, width in zip(usable, widths, strict=True) if width == widest)
+    return min(tied, key=lambda route: (len(route), view.length(route), route))

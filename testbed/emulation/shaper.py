@@ -67,6 +67,11 @@ class Shaper:
             self._control.pass_again(self._indexes[edge])
             self._control.swallow(self._indexes[edge])
 
+    def expedite(self, edge: Edge, destination_mac: bytes) -> None:
+        """Packets to that address pass this edge without waiting in its queue, as network control does on real WANs."""
+        with self._lock:
+            self._control.expedite(self._indexes[edge], self._indexes[edge[::-1]], destination_mac)
+
     def pass_again(self, edge: Edge) -> None:
         """Undo `swallow`."""
         with self._lock:

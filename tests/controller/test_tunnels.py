@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wans import random_wans, wan_of, wiring_of
 
-from controller.rules import Match, Output, Rule, SetDestination
+from controller.rules import Match, Output, OutputGroup, Rule, SetDestination
 from controller.tunnels import (
     Tunnel,
     check_route,
@@ -79,15 +79,21 @@ def test_the_rules_of_a_tunnel_rewrite_at_the_ingress_forward_by_tag_and_restore
     wiring = wiring_of(wan)
     tunnel = Tunnel(("a", "c"), pair_number=258, number=3, route=("a", "b", "c"))
 
+    # Groups: R, version 1, then ((neighbor by name · (1 + links of the site)) + where from) · 3 sites + target.
     assert tunnel.tag == "0a:01:00:01:02:03"
     assert ingress_rule(tunnel, wiring) == Rule(
         200,
         Match("02:00:00:00:00:03", in_port=100),
-        (SetDestination("0a:01:00:01:02:03"), Output(1)),
+        (SetDestination("0a:01:00:01:02:03"), OutputGroup(0x52_01_0000 + (0 * 2 + 0) * 3 + 2)),
         0x52_01_01_000102_00_00,
     )
     assert inner_rules(tunnel, wiring) == {
-        "b": Rule(100, Match("0a:01:00:01:02:03"), (Output(2),), 0x52_02_01_000102_03_00),
+        "b": Rule(
+            100,
+            Match("0a:01:00:01:02:03"),
+            (OutputGroup(0x52_01_0000 + (1 * 3 + 1) * 3 + 2),),
+            0x52_02_01_000102_03_00,
+        ),
         "c": Rule(
             100,
             Match("0a:01:00:01:02:03"),
@@ -95,6 +101,13 @@ def test_the_rules_of_a_tunnel_rewrite_at_the_ingress_forward_by_tag_and_restore
             0x52_03_01_000102_03_00,
         ),
     }
+
+
+def test_a_plan_has_the_same_version_whenever_it_is_made_and_another_plan_another():
+    versions = [plan_tunnels(wan_of(SQUARE), k).version for k in (1, 2, 2)]
+
+    assert versions[1] == versions[2] != versions[0]
+    assert all(1 <= version <= 255 for version in versions)
 
 
 @pytest.mark.parametrize(

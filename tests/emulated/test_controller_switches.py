@@ -13,9 +13,10 @@ import pytest
 from wans import wan_of
 
 from controller.client import EventStream
+from controller.engine import network_of
+from controller.installing import rule_at
 from controller.rules import Kind, cookie
 from controller.settings import STACKS, ControllerSettings, load_config
-from controller.tunnels import inner_rules, plan_tunnels
 from testbed.bed import Testbed
 from testbed.emulation.openvswitch import controller_commands, vsctl
 
@@ -70,12 +71,12 @@ def _cookies(bridge: str) -> list[int]:
 
 
 def _planned_cookies(bed: Testbed, site: str) -> list[int]:
-    plan = plan_tunnels(bed.wan, 4)
-    wiring = load_config(bed.state / "controller.json").wiring
-    tunnels = [tunnel for tunnels in plan.tunnels.values() for tunnel in tunnels]
-    inner = [inner_rules(tunnel, wiring)[site].cookie for tunnel in tunnels if site in tunnel.route[1:]]
-    ingress = [cookie(Kind.INGRESS, ts[0].pair_number) for (source, _), ts in plan.tunnels.items() if source == site]
-    return sorted([cookie(Kind.TABLE_MISS), *ingress, *inner])
+    network = network_of(load_config(bed.state / "controller.json"))
+    version = network.plan.version
+    inner = [rule_at(carrier, site, network.wiring).cookie for carrier in network.through[site]]
+    pairs = enumerate(network.plan.tunnels)
+    ingress = [cookie(Kind.INGRESS, version, number) for number, (source, _) in pairs if source == site]
+    return sorted([cookie(Kind.TABLE_MISS, version), *ingress, *inner])
 
 
 def _everybody_reaches_everybody(bed: Testbed) -> None:

@@ -52,7 +52,7 @@ def run_instead(monkeypatch):
     return replace
 
 
-VERBS = [["run"], ["validate"], ["report"], ["doctor"], ["clean"]]
+VERBS = [["run"], ["validate"], ["report"], ["controller"], ["doctor"], ["clean"]]
 VERBS += [["topologies", name] for name in ("list", "show", "schema")]
 
 

@@ -9,8 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.calm import CalmSettings
 from testbed.experiment import blocks_plan, load_experiment, read_experiment, schema
 from testbed.experimentfile import ExperimentSpec
+from testbed.feed import FeedSettings
 from topologies.errors import InputError
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -34,7 +36,7 @@ def test_the_least_file_has_a_default_for_everything_else():
     assert experiment.size_bytes == 2**20
     assert experiment.every_s is None
     assert experiment.agent.source == "probe"
-    assert experiment.controller.feed_delay_s == 0
+    assert experiment.controller.feed.delay_s == 0
     assert experiment.initial_order == "listed"
 
 
@@ -56,7 +58,7 @@ def test_units_are_read():
 
     assert experiment.every_s == 2
     assert experiment.controller.period_s == 0.25
-    assert experiment.controller.feed_delay_s == 1
+    assert experiment.controller.feed.delay_s == 1
     assert experiment.timeouts.collective_s == 60
     assert experiment.size_bytes == 64_000
 
@@ -285,6 +287,61 @@ def test_labels_say_how_capacities_become_known():
 
     assert "capacity: feed, delay 0.25 s" in labels
     assert any("bandwidths by oracle" in label for label in labels)
+
+
+def test_the_path_policy_is_that_of_the_arms_whose_wan_acts():
+    experiment = read(controller={"policy": "maxmin"})
+
+    policies = {arm.name: arm.wan_policy for arm in experiment.arms}
+    assert policies == {"static": "shortest", "wan": "maxmin", "ccl": "shortest", "joint": "maxmin"}
+
+
+def test_what_the_controller_sees_and_when_it_moves_is_passed_on():
+    experiment = read(
+        controller={"policy": "ecmp", "demands": "announced", "dwell": "2s", "moves": 3, "move_every": "4s"},
+        feed={"delay": "1s", "noise": "5%", "quantum": "10mbit", "loss": 0.01},
+    )
+
+    assert experiment.controller.feed == FeedSettings(1.0, 0.05, 10e6, 0.01)
+    settings = experiment.controller.settings("ecmp")
+    assert (settings.policy, settings.demands, settings.capacity) == ("ecmp", "announced", "feed")
+    assert settings.calm == CalmSettings(2.0, 3, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, {"capacity: feed, delay 0 s", "paths: widest in the arms wan and joint"}),
+        ({"capacity": "measured"}, {"capacity: measured by the counters of ports, learned where a link is full"}),
+        ({"feed": {"noise": 0.1}}, {"capacity: feed, delay 0 s, noise 0.1 of the capacity"}),
+        ({"controller": {"policy": "maxmin"}}, {"paths: maxmin in the arms wan and joint"}),
+        ({}, {"demands: measured by the counters of ingress rules"}),
+        ({"controller": {"demands": "announced"}}, {"demands: announced, the ring's order and bytes"}),
+    ],
+)
+def test_labels_name_the_path_policy_the_demands_and_the_source_of_capacities(keys: dict, expected: set):
+    assert expected <= set(read(**keys).labels())
+
+
+@pytest.mark.parametrize(
+    ("keys", "place", "says"),
+    [
+        ({"controller": {"policy": "maxmim"}}, "controller.policy", "did you mean 'maxmin'"),
+        ({"controller": {"policy": "no_such_module:Mine"}}, "controller.policy", "cannot be imported"),
+        ({"controller": {"demands": "guessed"}}, "controller.demands", "announced"),
+        ({"controller": {"moves": 0}}, "controller.moves", "1"),
+        ({"controller": {"move_every": "2d"}}, "controller", "move_every"),
+        ({"capacity": "oracle"}, "capacity", "measured"),
+        ({"capacity": "measured", "feed": {"delay": "1s"}}, "feed", "no feed where capacities are measured"),
+        ({"feed": {"noise": 1.5}}, "feed.noise", "probability"),
+        ({"feed": {"quantum": "ten"}}, "feed.quantum", "100mbit"),
+    ],
+)
+def test_what_the_controller_would_refuse_is_said_before_anything_starts(keys: dict, place: str, says: str):
+    error = str(refused(**keys))
+
+    assert place in error
+    assert says in error
 
 
 def test_the_schema_knows_every_key():

@@ -1,0 +1,149 @@
+"""Max-min fair shares of flows that each take one of a few paths: the arithmetic behind `maxmin`. Pure, on arrays.
+
+A flow's share is its rate under max-min fairness (water filling; Bertsekas & Gallager, Data Networks, 6.5.2): all rates
+rise together, and those of a link that is full stop. Many assignments of flows to paths are worked out at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy
+from numpy.typing import NDArray
+
+from controller.view import Route, edges_of
+from topologies.model import Edge
+
+Floats = NDArray[numpy.float64]
+Indexes = NDArray[numpy.intp]
+
+TOLERANCE = 1e-7
+"""Shares that differ by less than this fraction are equal."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Flows, the paths that each may take, and what the edges carry.
+
+    A *choice* is one of all paths of all flows, by number; `uses[choice, edge]` is 1 where its path takes the edge.
+    `flow_of[choice]` is its flow. An *assignment* is an array of one choice for each flow, in the order of the flows.
+    """
+
+    uses: NDArray[numpy.float32]
+    flow_of: Indexes
+    capacities: Floats
+
+    @property
+    def flows(self) -> int:
+        """How many flows there are."""
+        return int(self.flow_of[-1]) + 1 if len(self.flow_of) else 0
+
+    @cached_property
+    def choices(self) -> list[Indexes]:
+        """For each flow its choices."""
+        return [numpy.flatnonzero(self.flow_of == flow) for flow in range(self.flows)]
+
+    @cached_property
+    def edge_lists(self) -> Indexes:
+        """For each choice the numbers of its edges, filled up with the number of edges."""
+        width = int(self.uses.sum(1).max(initial=0))
+        lists = numpy.full((len(self.uses), width), len(self.capacities), dtype=numpy.intp)
+        for choice, row in enumerate(self.uses):
+            edges = numpy.flatnonzero(row)
+            lists[choice, : len(edges)] = edges
+        return lists
+
+    def rows(self, assignments: Indexes) -> NDArray[numpy.float32]:
+        """Assignments (one a row) as rows with a 1 at each choice that is taken."""
+        rows = numpy.zeros((len(assignments), len(self.uses)), dtype=numpy.float32)
+        rows[numpy.arange(len(assignments))[:, None], assignments] = 1
+        return rows
+
+
+def problem_of(candidates: Sequence[Sequence[Route]], capacities_bps: Mapping[Edge, float]) -> Problem:
+    """The problem of these flows; choices are numbered flow by flow in the order of `candidates`.
+
+    Edges that exactly the same choices take are one: the narrowest of them.
+    """
+    routes = [route for each in candidates for route in each]
+    flow_of = numpy.repeat(numpy.arange(len(candidates)), [len(each) for each in candidates])
+    takers: dict[Edge, list[int]] = {}
+    for choice, route in enumerate(routes):
+        for edge in edges_of(route):
+            takers.setdefault(edge, []).append(choice)
+    narrowest: dict[tuple[int, ...], float] = {}
+    for edge, choices in takers.items():
+        key = tuple(choices)
+        narrowest[key] = min(capacities_bps[edge], narrowest.get(key, numpy.inf))
+    uses = numpy.zeros((len(routes), len(narrowest)), dtype=numpy.float32)
+    for number, choices in enumerate(narrowest):
+        uses[list(choices), number] = 1
+    return Problem(uses, flow_of, numpy.array(list(narrowest.values()), dtype=float))
+
+
+def level_of(room: Floats, load: Floats) -> Floats:
+    """Room ÷ load by edge; infinite where there is no load."""
+    return numpy.divide(room, load, out=numpy.full(room.shape, numpy.inf), where=load > 0)
+
+
+def sorted_shares(problem: Problem, assignments: Indexes) -> Floats:
+    """The shares of all flows under each assignment, ascending, one row for each. Bit/s."""
+    taken = problem.rows(assignments)
+    by_flow = numpy.zeros((len(problem.uses), problem.flows), dtype=numpy.float32)
+    by_flow[numpy.arange(len(by_flow)), problem.flow_of] = 1
+    room = numpy.repeat(problem.capacities[None], len(taken), 0)
+    load = (taken @ problem.uses).astype(float)
+    shares = numpy.zeros((len(taken), problem.flows))
+    while taken.any():
+        levels = level_of(room, load)
+        level = levels.min(1)
+        full = (levels <= (level * (1 + TOLERANCE))[:, None]) & numpy.isfinite(level)[:, None]
+        stopped = taken * ((full.astype(numpy.float32) @ problem.uses.T) > 0)
+        rate = numpy.where(numpy.isfinite(level), level, 0.0)[:, None]
+        shares += (stopped @ by_flow) * rate
+        released = stopped @ problem.uses
+        taken, load, room = taken - stopped, load - released, room - released * rate
+    return numpy.sort(shares, 1)
+
+
+def is_fairer(shares: Sequence[float] | Floats, than: Sequence[float] | Floats, margin: float = TOLERANCE) -> bool:
+    """Whether the first ascending share that differs by more than the margin (a fraction) is the larger one."""
+    for one, other in zip(shares, than, strict=True):
+        if one > other * (1 + margin):
+            return True
+        if other > one * (1 + margin):
+            return False
+    return False
+
+
+def fairest(shares: Floats) -> int:
+    """The row of ascending shares that no other row is fairer than; of equal ones the first."""
+    rows = numpy.arange(len(shares))
+    for column in shares.T:
+        rows = rows[column[rows] >= column[rows].max() * (1 - TOLERANCE)]
+    return int(rows[0])
+
+
+def smallest_share_bound_bps(problem: Problem) -> float:
+    """No assignment gives its smallest flow more than this: the optimum where flows may split over their paths.
+
+    Linear program: maximise t; each flow's parts add up to 1, each edge carries at most capacity ÷ t. Solved in 1 ÷ t,
+    by HiGHS. 0 if some flow has only paths of capacity 0.
+    """
+    from scipy.optimize import linprog  # Half a second to import, and only this needs it.
+
+    open_choices = problem.uses @ (problem.capacities <= 0) == 0
+    if any(not open_choices[choices].any() for choices in problem.choices):
+        return 0.0
+    edges = problem.capacities > 0
+    scale = problem.capacities.max()
+    carried = numpy.hstack([problem.uses.T[edges], -problem.capacities[edges, None] / scale])
+    splits = numpy.zeros((problem.flows, len(problem.uses) + 1))
+    splits[problem.flow_of, numpy.arange(len(problem.uses))] = 1
+    bounds = [(0, 1 if is_open else 0) for is_open in open_choices] + [(0, None)]
+    cost = numpy.zeros(len(bounds))
+    cost[-1] = 1
+    solved = linprog(cost, carried, numpy.zeros(len(carried)), splits, numpy.ones(problem.flows), bounds, "highs")
+    return float(scale / solved.x[-1])
