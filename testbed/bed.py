@@ -94,6 +94,7 @@ class Testbed:
         self._machine = state.MachineLock()
         self._wanted = dict(wan.edges)
         self._blackholed: set[Edge] = set()
+        self._left_something = False
         self._undo: list[Callable[[], None]] = []
         self._supervised: list[Process] = []
         self._feed: Feed | None = None
@@ -236,7 +237,7 @@ class Testbed:
         self._undo.append(self._machine.release)
         clean()
         state.make_state_folder(self.run_id)
-        self._undo.append(lambda: state.remove_state_folder(self.state))
+        self._undo.append(self._forget)
         self.log_folder.mkdir(parents=True, exist_ok=True)
         self._ledger = Ledger(self.run_id, self.state)
         self._note_what_is_missing(self.wan.edges)
@@ -331,14 +332,20 @@ class Testbed:
     def _take_down(self) -> None:
         with deferred_signals():
             atexit.unregister(self._take_down)
-            failures: list[Exception] = []
             while self._undo:
                 try:
                     self._undo.pop()()
                 except Exception as error:
                     log.warning("taking down run %s: %s", self.run_id, error)
-                    failures.append(error)
+                    self._left_something = True
             self._supervised.clear()
+
+    def _forget(self) -> None:
+        """The state folder goes last; it stays where something was left, for that is how clean-up learns of it."""
+        if self._left_something:
+            log.warning("something of run %s is left: ringroad clean removes it", self.run_id)
+        else:
+            state.remove_state_folder(self.state)
 
     def _set_link(self, link: Link, up: bool) -> None:
         for edge in link.edges:
