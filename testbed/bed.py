@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,6 +96,8 @@ class Testbed:
         self._wanted = dict(wan.edges)
         self._blackholed: set[Edge] = set()
         self._left_something = False
+        self._failing_since: dict[Edge, int] = {}
+        self._lost_to_failures: Counter[Edge] = Counter()
         self._undo: list[Callable[[], None]] = []
         self._supervised: list[Process] = []
         self._feed: Feed | None = None
@@ -176,7 +179,11 @@ class Testbed:
     def fail(self, link: LinkRef) -> None:
         """Take a link down at both ends: switches see the carrier go. Queues lose packets, but keep their settings."""
         with self._lock:
-            self._set_link(self.wan.link(link), up=False)
+            failing = self.wan.link(link)
+            drops = self._drops()
+            for edge in failing.edges:
+                self._failing_since.setdefault(edge, drops[self._way_in(edge)])
+            self._set_link(failing, up=False)
 
     def blackhole(self, link: LinkRef) -> None:
         """From now on nothing passes, both ways, and no switch can see why: the carrier stays."""
@@ -188,12 +195,17 @@ class Testbed:
     def heal(self, link: LinkRef | None = None) -> None:
         """Undo `fail` and `blackhole` for one link, or for all. Rates stay as they are."""
         with self._lock:
-            for healed in [self.wan.link(link)] if link is not None else self.wan.links:
+            links = [self.wan.link(link)] if link is not None else self.wan.links
+            for healed in links:
                 for edge in healed.edges:
                     if edge in self._blackholed:
                         self._shaper.pass_again(edge)
                         self._blackholed.discard(edge)
                 self._set_link(healed, up=True)
+            over = [edge for healed in links for edge in healed.edges if edge in self._failing_since]
+            drops = self._drops() if over else {}
+            for edge in over:
+                self._lost_to_failures[edge] += drops[self._way_in(edge)] - self._failing_since.pop(edge)
 
     def links(self) -> list[LinkStatus]:
         """Every directed edge as the kernel holds it now, in the order of the WAN."""
@@ -204,10 +216,19 @@ class Testbed:
     def stray_drops(self) -> dict[str, int]:
         """Packets lost so far where no link is emulated, by place: this machine was too slow to carry them.
 
-        Places are the ways into a switch: from a neighbor (`tokyo → oregon`), or from the site's host.
+        Places are the ways into a switch: from a neighbor (`tokyo → oregon`), or from the site's host. What a link has
+        lost while `fail` had it down is left out.
         """
+        with self._lock:
+            drops = self._drops()
+            for edge, lost in self._losses_by_failures(drops).items():
+                drops[self._way_in(edge)] -= lost
+            return drops
+
+    def _drops(self) -> dict[str, int]:
+        """As `stray_drops`, with what was lost to `fail`."""
         places = {site.host_port: f"host of {site.site} → its switch" for site in self.plan.sites.values()}
-        places |= {self.plan.ports[b, a].interface: f"{a} → {b}" for a, b in self.plan.ports}
+        places |= {self.plan.ports[b, a].interface: self._way_in((a, b)) for a, b in self.plan.ports}
         drops = {place: interfaces.drops(name) for name, place in places.items()}
         pid = openvswitch.switch_daemon_pid()
         if self.capabilities.openvswitch_datapath == "netdev" and pid is not None:
@@ -215,6 +236,15 @@ class Testbed:
             for index, count in packetsockets.receive_drops(pid, indexes).items():
                 drops[indexes[index]] += count
         return drops
+
+    def _losses_by_failures(self, drops: Mapping[str, int]) -> Counter[Edge]:
+        """By edge, up to now: what was lost in failures that are healed, and since the beginning of those that last."""
+        since = {edge: drops[self._way_in(edge)] - before for edge, before in self._failing_since.items()}
+        return self._lost_to_failures + Counter(since)
+
+    @staticmethod
+    def _way_in(edge: Edge) -> str:
+        return f"{edge[0]} → {edge[1]}"
 
     def reset(self) -> None:
         """As it was at the start: links healed, first properties, routes and demands of the controller forgotten."""
