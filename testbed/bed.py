@@ -33,6 +33,7 @@ from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.network import Network
 from testbed.emulation.plan import HOST_PORT, NetworkPlan, new_run_id
 from testbed.emulation.processes import Ledger, Process, ProcessDied, start_ticks
+from testbed.emulation.programs import require
 from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
 from testbed.feed import Feed, FeedSettings
@@ -261,7 +262,8 @@ class Testbed:
 
     def _come_up(self) -> None:
         self.capabilities = detect()
-        self._check_congestion_control()
+        self.capabilities.check_congestion_control(self._tcp.congestion_control)
+        require("mnexec")
         openvswitch.check_running()
         self._machine.take(self.run_id)
         self._undo.append(self._machine.release)
@@ -276,12 +278,6 @@ class Testbed:
         if started is not None:
             self._join_controller(*started)
         self._supervise()
-
-    def _check_congestion_control(self) -> None:
-        wanted, known = self._tcp.congestion_control, self.capabilities.congestion_controls
-        if wanted is not None and wanted not in known:
-            remedy = f"choose among {', '.join(known)}, or load it: modprobe tcp_{wanted}"
-            raise InputError("this kernel has no such congestion control", value=wanted, remedy=remedy)
 
     def _make_network(self) -> None:
         netlink = IPRoute()
@@ -350,14 +346,9 @@ class Testbed:
 
     def _supervise(self) -> None:
         """The switches, and what holds the namespace of each site. The controller is supervised from its start on."""
-        for name in openvswitch.DAEMONS:
-            pid = openvswitch.daemon_pid(name)
-            ticks = start_ticks(pid) if pid is not None else None
-            if pid is None or ticks is None:
-                raise RingroadError(f"{name} has died", openvswitch.START_REMEDY)
-            self._supervised.append(Process(name, pid, ticks, openvswitch.LOG_FOLDER / f"{name}.log"))
-        for site, dc in self._dcs.items():
-            self._supervised.append(Process(f"the shell of {site}", dc.netns_pid, start_ticks(dc.netns_pid) or 0))
+        self._supervised += openvswitch.daemons()
+        for site, pid in ((site, dc.netns_pid) for site, dc in self._dcs.items()):
+            self._supervised.append(Process(f"the shell of {site}", pid, start_ticks(pid) or 0))
 
     def _take_down(self) -> None:
         with deferred_signals():
