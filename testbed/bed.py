@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from testbed.emulation.liveness import BfdSettings
 from testbed.emulation.network import Network
 from testbed.emulation.plan import HOST_PORT, NetworkPlan, new_run_id
 from testbed.emulation.processes import Ledger, Process, ProcessDied, start_ticks
+from testbed.emulation.programs import require
 from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
 from testbed.emulation.trafficcontrol import TrafficControlError
@@ -100,6 +102,9 @@ class Testbed:
         self._machine = state.MachineLock()
         self._wanted = dict(wan.edges)
         self._blackholed: set[Edge] = set()
+        self._left_something = False
+        self._failing_since: dict[Edge, int] = {}
+        self._lost_to_failures: Counter[Edge] = Counter()
         self._undo: list[Callable[[], None]] = []
         self._supervised: list[Process] = []
         self._feed: Feed | None = None
@@ -184,7 +189,11 @@ class Testbed:
     def fail(self, link: LinkRef) -> None:
         """Take a link down at both ends: switches see the carrier go. Queues lose packets, but keep their settings."""
         with self._lock:
-            self._set_link(self.wan.link(link), up=False)
+            failing = self.wan.link(link)
+            drops = self._drops()
+            for edge in failing.edges:
+                self._failing_since.setdefault(edge, drops[self._way_in(edge)])
+            self._set_link(failing, up=False)
 
     def blackhole(self, link: LinkRef) -> None:
         """From now on nothing passes, both ways, and no switch can see why: the carrier stays."""
@@ -196,12 +205,17 @@ class Testbed:
     def heal(self, link: LinkRef | None = None) -> None:
         """Undo `fail` and `blackhole` for one link, or for all. Rates stay as they are."""
         with self._lock:
-            for healed in [self.wan.link(link)] if link is not None else self.wan.links:
+            links = [self.wan.link(link)] if link is not None else self.wan.links
+            for healed in links:
                 for edge in healed.edges:
                     if edge in self._blackholed:
                         self._shaper.pass_again(edge)
                         self._blackholed.discard(edge)
                 self._set_link(healed, up=True)
+            over = [edge for healed in links for edge in healed.edges if edge in self._failing_since]
+            drops = self._drops() if over else {}
+            for edge in over:
+                self._lost_to_failures[edge] += drops[self._way_in(edge)] - self._failing_since.pop(edge)
 
     def links(self) -> list[LinkStatus]:
         """Every directed edge as the kernel holds it now, in the order of the WAN."""
@@ -212,10 +226,19 @@ class Testbed:
     def stray_drops(self) -> dict[str, int]:
         """Packets lost so far where no link is emulated, by place: this machine was too slow to carry them.
 
-        Places are the ways into a switch: from a neighbor (`tokyo → oregon`), or from the site's host.
+        Places are the ways into a switch: from a neighbor (`tokyo → oregon`), or from the site's host. What a link has
+        lost while `fail` had it down is left out.
         """
+        with self._lock:
+            drops = self._drops()
+            for edge, lost in self._losses_by_failures(drops).items():
+                drops[self._way_in(edge)] -= lost
+            return drops
+
+    def _drops(self) -> dict[str, int]:
+        """As `stray_drops`, with what was lost to `fail`."""
         places = {site.host_port: f"host of {site.site} → its switch" for site in self.plan.sites.values()}
-        places |= {self.plan.ports[b, a].interface: f"{a} → {b}" for a, b in self.plan.ports}
+        places |= {self.plan.ports[b, a].interface: self._way_in((a, b)) for a, b in self.plan.ports}
         drops = {place: interfaces.drops(name) for name, place in places.items()}
         pid = openvswitch.switch_daemon_pid()
         if self.capabilities.openvswitch_datapath == "netdev" and pid is not None:
@@ -223,6 +246,15 @@ class Testbed:
             for index, count in packetsockets.receive_drops(pid, indexes).items():
                 drops[indexes[index]] += count
         return drops
+
+    def _losses_by_failures(self, drops: Mapping[str, int]) -> Counter[Edge]:
+        """By edge, up to now: what was lost in failures that are healed, and since the beginning of those that last."""
+        since = {edge: drops[self._way_in(edge)] - before for edge, before in self._failing_since.items()}
+        return self._lost_to_failures + Counter(since)
+
+    @staticmethod
+    def _way_in(edge: Edge) -> str:
+        return f"{edge[0]} → {edge[1]}"
 
     def reset(self, seed: int | None = None) -> None:
         """As it was at the start: links healed (and known to be), first properties, routes and demands forgotten.
@@ -246,13 +278,14 @@ class Testbed:
 
     def _come_up(self) -> None:
         self.capabilities = detect()
-        self._check_congestion_control()
+        self.capabilities.check_congestion_control(self._tcp.congestion_control)
+        require("mnexec")
         openvswitch.check_running()
         self._machine.take(self.run_id)
         self._undo.append(self._machine.release)
         clean()
         state.make_state_folder(self.run_id)
-        self._undo.append(lambda: state.remove_state_folder(self.state))
+        self._undo.append(self._forget)
         self.log_folder.mkdir(parents=True, exist_ok=True)
         self._ledger = Ledger(self.run_id, self.state)
         self._note_what_is_missing(self.wan.edges)
@@ -262,12 +295,6 @@ class Testbed:
         if started is not None:
             self._join_controller(*started)
         self._supervise()
-
-    def _check_congestion_control(self) -> None:
-        wanted, known = self._tcp.congestion_control, self.capabilities.congestion_controls
-        if wanted is not None and wanted not in known:
-            remedy = f"choose among {', '.join(known)}, or load it: modprobe tcp_{wanted}"
-            raise InputError("this kernel has no such congestion control", value=wanted, remedy=remedy)
 
     def _make_network(self) -> None:
         netlink = IPRoute()
@@ -365,26 +392,27 @@ class Testbed:
 
     def _supervise(self) -> None:
         """The switches, and what holds the namespace of each site. The controller is supervised from its start on."""
-        for name in openvswitch.DAEMONS:
-            pid = openvswitch.daemon_pid(name)
-            ticks = start_ticks(pid) if pid is not None else None
-            if pid is None or ticks is None:
-                raise RingroadError(f"{name} has died", openvswitch.START_REMEDY)
-            self._supervised.append(Process(name, pid, ticks, openvswitch.LOG_FOLDER / f"{name}.log"))
-        for site, dc in self._dcs.items():
-            self._supervised.append(Process(f"the shell of {site}", dc.netns_pid, start_ticks(dc.netns_pid) or 0))
+        self._supervised += openvswitch.daemons()
+        for site, pid in ((site, dc.netns_pid) for site, dc in self._dcs.items()):
+            self._supervised.append(Process(f"the shell of {site}", pid, start_ticks(pid) or 0))
 
     def _take_down(self) -> None:
         with deferred_signals():
             atexit.unregister(self._take_down)
-            failures: list[Exception] = []
             while self._undo:
                 try:
                     self._undo.pop()()
                 except Exception as error:
                     log.warning("taking down run %s: %s", self.run_id, error)
-                    failures.append(error)
+                    self._left_something = True
             self._supervised.clear()
+
+    def _forget(self) -> None:
+        """The state folder goes last; it stays where something was left, for that is how clean-up learns of it."""
+        if self._left_something:
+            log.warning("something of run %s is left: ringroad clean removes it", self.run_id)
+        else:
+            state.remove_state_folder(self.state)
 
     def _set_link(self, link: Link, up: bool) -> None:
         for edge in link.edges:

@@ -5,7 +5,10 @@ Results go to stdout, everything else to stderr. Imports nothing heavy: `ringroa
 
 from __future__ import annotations
 
+import errno
+import io
 import logging
+import os
 import sys
 from typing import Annotated
 
@@ -14,7 +17,7 @@ from typer.core import TyperGroup
 
 from testbed.commands import clean, controller, doctor, report, run, topologies, validate
 from testbed.interruption import INTERRUPTED_EXIT_CODE
-from topologies.errors import RingroadError
+from topologies.errors import RingroadError, refused_by_system
 
 EXIT_CODES = """\b
 Exit codes: 0 done, 1 something is wrong with the machine or the request, 2 a file or argument is wrong,
@@ -31,6 +34,11 @@ class _Verbs(TyperGroup):
         except RingroadError as error:
             typer.echo(f"ringroad: {error}", err=True)
             raise typer.Exit(error.exit_code) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            typer.echo(f"ringroad: {refused_by_system(error, 'ringroad cannot go on')}", err=True)
+            raise typer.Exit(RingroadError.exit_code) from error
         except KeyboardInterrupt as error:
             typer.echo("ringroad: interrupted", err=True)
             raise typer.Exit(INTERRUPTED_EXIT_CODE) from error
@@ -83,8 +91,21 @@ app.command("doctor")(doctor.doctor)
 app.command("clean")(clean.clean)
 
 
+def _have_streams() -> None:
+    """Whatever started this: file descriptors 0 to 2 are no files of ours, and no sign is too odd to be written."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """The `ringroad` command."""
+    _have_streams()
     app(prog_name="ringroad")
 
 

@@ -16,13 +16,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal
 
+from testbed.emulation import programs
 from topologies.errors import RingroadError
 
 SETUP = "run scripts/setup"
 LEAST_CORES, LEAST_MEMORY_BYTES = 2, 4 * 2**30
-PROGRAMS = {"mnexec": "mininet", "iperf3": "iperf3", "ovs-vsctl": "openvswitch-switch", "ip": "iproute2"}
-"""What is called, and the apt package that has it."""
-
 MODULES = {
     "mininet": "apt-get install mininet, with a venv that sees the system's packages (scripts/setup does both)",
     "torch": SETUP,
@@ -71,9 +69,9 @@ def _python() -> Iterator[Finding]:
 
 
 def _programs() -> Iterator[Finding]:
-    for program, package in PROGRAMS.items():
+    for program in programs.PROGRAMS:
         path = shutil.which(program)
-        remedy = "" if path else f"apt-get install {package} (scripts/setup does that)"
+        remedy = "" if path else programs.remedy(program)
         yield Finding(program, "good" if path else "bad", path or "not found", remedy)
 
 

@@ -37,6 +37,7 @@ MAX_ARM_S = 24 * 3600.0
 
 MEASURED_LABEL = "capacity: measured by the counters of ports, learned where a link is full"
 """What every result says about capacities that no feed tells."""
+MIN_TIMEOUT_S = 1.0
 
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what the shards of all ranks may take."""
@@ -352,6 +353,10 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
         remedy = f"{did_you_mean(spec.agent.policy, list(POLICIES))} or give your own as module:function"
         yield Fault(("agent", "policy"), "no such ring policy", spec.agent.policy, remedy)
     yield from _controller_faults(spec)
+    for name, timeout_s in spec.timeouts:
+        if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
+            remedy = "give 1s or more"
+            yield Fault(("timeouts", name), "this is over before anything can be done", timeout_s, remedy)
     if not 0.01 <= spec.t_wan <= 86400:
         yield Fault(("t_wan",), "the WAN controller's period is out of range", spec.t_wan, "give 10ms to 24h")
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from testbed.bed import Testbed
 from testbed.emulation import openvswitch
 from testbed.emulation.plan import HOST_PORT
+from testbed.emulation.programs import require
 from topologies import Edge, RingroadError
 
 FIRST_PORT = 5201
@@ -52,6 +53,7 @@ def goodput(bed: Testbed, edges: Collection[Edge] | None = None, seconds: float 
     A link at 10 Mbit/s takes 20 seconds to be measured to a percent: a queue holds 3 % of what it carries in 8.
     Every pair must be routed over its own edge: see `pinned_to_edges`. RingroadError if a transfer fails or is stuck.
     """
+    require("iperf3")
     edges = list(bed.wan.edges if edges is None else edges)
     rates = {status.edge: status.properties.rate_bps for status in bed.links()}
     servers: list[subprocess.Popen[bytes]] = []

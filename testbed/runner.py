@@ -19,6 +19,7 @@ from testbed.arm import ArmSetting, run_arm
 from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.processes import Process, ProcessDied, Watch
+from testbed.emulation.programs import require
 from testbed.experiment import Experiment, blocks_plan
 from testbed.fidelity import Goodput, Verdict, judge_links
 from testbed.measure import goodput, pinned_to_edges
@@ -42,6 +43,7 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
 
     Raises ProcessDied, WorkerFailed or another RingroadError naming the culprit; the folder then holds what there was.
     """
+    require("iperf3", "mnexec")
     bed = Testbed(
         experiment.wan,
         controller=experiment.controller.settings("shortest"),

@@ -16,7 +16,7 @@ from pyroute2.netlink.generic import GenericNetlinkSocket
 from testbed.emulation import qdisc
 from testbed.emulation.namespaces import inside_new
 from testbed.emulation.trafficcontrol import BUCKET_HANDLE, ROOT, TrafficControl, TrafficControlError
-from topologies import EdgeProperties, RingroadError
+from topologies import EdgeProperties, InputError, RingroadError
 
 LOOPBACK_INDEX = 1
 TCP_SYSCTLS = Path("/proc/sys/net/ipv4")
@@ -34,6 +34,13 @@ class Capabilities:
     """`system` is the kernel's own, `netdev` the one in user space."""
     congestion_controls: tuple[str, ...]
     default_congestion_control: str
+
+    def check_congestion_control(self, wanted: str | None) -> None:
+        """InputError unless the kernel has it; None is whatever the host has."""
+        known = self.congestion_controls
+        if wanted is not None and wanted not in known:
+            remedy = f"choose among {', '.join(known)}, or load it: modprobe tcp_{wanted}"
+            raise InputError("this kernel has no such congestion control", value=wanted, remedy=remedy)
 
 
 def detect() -> Capabilities:

@@ -6,6 +6,7 @@ It knows nothing of rates (`shaper`), of routes (the controller) or of processes
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from mininet.net import Mininet
 from pyroute2 import IPRoute
@@ -53,13 +54,18 @@ class Network:
         return self.net[self.plan.sites[site].host]
 
     def down(self, netlink: IPRoute) -> None:
-        """Remove bridges, interfaces and namespaces; whatever does not exist (any more) is no error."""
+        """Remove bridges, interfaces and namespaces; whatever does not exist (any more) is no error.
+
+        A step that fails keeps no other from being done; its error is raised at the end.
+        """
         bridges = [site.switch for site in self.plan.sites.values()]
-        openvswitch.vsctl(openvswitch.deletion_commands(bridges), wait=openvswitch.is_running())
-        # A dead daemon in user space leaves the tap device of each of its bridges.
-        interfaces.remove(netlink, [*self.interface_names(), *bridges])
-        for node in (*self.net.hosts, *self.net.switches):
-            node.terminate()
+        with ExitStack() as last_first:
+            for node in (*self.net.hosts, *self.net.switches):
+                last_first.callback(node.terminate)
+            # A dead daemon in user space leaves the tap device of each of its bridges.
+            last_first.callback(interfaces.remove, netlink, [*self.interface_names(), *bridges])
+            deletion = openvswitch.deletion_commands(bridges)
+            last_first.callback(openvswitch.vsctl, deletion, wait=openvswitch.is_running())
 
     def interface_names(self) -> list[str]:
         """One end of every veth pair; the other goes with it."""

@@ -6,6 +6,8 @@ host-wide parts of setting up and taking down are left out. `fixLimits`, which w
 
 from __future__ import annotations
 
+import os
+import threading
 from subprocess import Popen
 from typing import Any
 
@@ -15,6 +17,13 @@ from mininet.node import Host, Node, OVSSwitch
 
 from testbed.emulation.openvswitch import PROTOCOL
 from testbed.emulation.processes import marked_environment
+from topologies import RingroadError
+
+SHELL_READY_S = 10.0
+"""It takes some 20 ms; a machine that needs longer than this is no testbed."""
+
+PROMPT = b"\x7f"
+"""What Mininet's shells prompt with."""
 
 
 class _MarkedNode(Node):
@@ -23,6 +32,32 @@ class _MarkedNode(Node):
     def _popen(self, cmd: list[str], **params: Any) -> Popen:
         params["env"] = marked_environment(self.params["run_id"], params.get("env"))
         return super()._popen(cmd, **params)
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """As Mininet's, which waits for the shell's prompt for ever. RingroadError if it does not come."""
+        prompted = threading.Event()
+        silent: list[str] = []
+
+        def prompt_instead() -> None:
+            if not prompted.wait(SHELL_READY_S):
+                silent.append(self.name)
+            while not prompted.wait(0.05):
+                os.write(self.slave, PROMPT)
+
+        thread = threading.Thread(target=prompt_instead, name=f"prompt of {self.name}", daemon=True)
+        thread.start()
+        try:
+            super().startShell(mnopts)
+        finally:
+            prompted.set()
+            thread.join()
+        if silent:
+            self.shell.kill()
+            self.cleanup()
+            raise RingroadError(
+                f"no network namespace could be made: mnexec did not start {self.name} within {SHELL_READY_S:g} s",
+                "try: mnexec -n true; ringroad doctor says what this machine can do",
+            )
 
 
 class SiteHost(_MarkedNode, Host):

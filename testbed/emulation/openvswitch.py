@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.emulation.plan import HOST_PORT, MTU_BYTES, OWNER_LABEL, NetworkPlan
-from testbed.emulation.processes import marked_environment
+from testbed.emulation.processes import Process, marked_environment, start_ticks
 from topologies import RingroadError
 
 TIMEOUT_S = 15
@@ -147,6 +147,18 @@ def check_running() -> None:
     for daemon in DAEMONS:
         if daemon_pid(daemon) is None:
             raise OpenVSwitchError(f"Open vSwitch does not run: no {daemon}", START_REMEDY)
+
+
+def daemons() -> list[Process]:
+    """Both daemons, to be watched. OpenVSwitchError if one does not run."""
+    found = []
+    for name in DAEMONS:
+        pid = daemon_pid(name)
+        ticks = start_ticks(pid) if pid is not None else None
+        if pid is None or ticks is None:
+            raise OpenVSwitchError(f"{name} has died", START_REMEDY)
+        found.append(Process(name, pid, ticks, LOG_FOLDER / f"{name}.log"))
+    return found
 
 
 def daemon_pid(name: str) -> int | None:

@@ -69,7 +69,7 @@ class ProcessStopped(ProcessDied):
 
     def __init__(self, process: Process) -> None:
         message = f"{process.name} (pid {process.pid}) does nothing: it has been stopped, as by SIGSTOP or a debugger"
-        RingroadError.__init__(self, message, f"results so far are kept; to let it go on: kill -CONT {process.pid}")
+        RingroadError.__init__(self, message, "results so far are kept; see who stops it, then start the run again")
         self.process = process
 
 

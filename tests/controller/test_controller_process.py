@@ -94,6 +94,22 @@ def test_who_sends_no_messages_is_cut_off_and_nobody_else(controller, line: byte
         assert client.status().missing == (1, 2, 3)
 
 
+def test_a_crowd_is_turned_away_and_who_was_there_is_still_served(controller):
+    _, path, _ = controller
+    crowd = []
+    with ControllerClient(path) as client:
+        for _ in range(400):
+            crowd.append(socket.socket(socket.AF_UNIX))
+            crowd[-1].connect(str(path))
+        crowd[-1].settimeout(ENDS_WITHIN_S)
+        assert crowd[-1].recv(1) == b""
+        assert client.status().missing == (1, 2, 3)
+        for connection in crowd:
+            connection.close()
+    with ControllerClient(path) as late:
+        assert late.status().missing == (1, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("request_fields", "complaint"),
     [

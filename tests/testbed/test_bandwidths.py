@@ -1,5 +1,9 @@
 """What ring agents are told of the network."""
 
+import socket
+
+from waiting import eventually
+
 from testbed.bandwidths import BandwidthService, bandwidth_matrix
 from topologies.wire import Client, WireError
 
@@ -40,3 +44,17 @@ def test_the_socket_is_private_and_gone_afterwards(tmp_path):
     with BandwidthService(tmp_path / "b.sock", {}) as service:
         assert service.path.stat().st_mode & 0o777 == 0o600
     assert not service.path.exists()
+
+
+def test_a_crowd_is_turned_away_and_leaves_room_when_it_goes(tmp_path):
+    with BandwidthService(tmp_path / "b.sock", {"feed": lambda: ({}, {})}) as service:
+        crowd = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+        for connection in crowd:
+            connection.connect(str(service.path))
+        crowd[-1].settimeout(10)
+        assert crowd[-1].recv(1) == b""
+        for connection in crowd:
+            connection.close()
+        eventually(lambda: not service._open)
+        with Client(service.path) as client:
+            assert client.ask("bandwidths", source="feed", dcs=["a"]) == {"bandwidths": [[0.0]]}

@@ -250,3 +250,33 @@ def test_an_ignored_signal_stays_ignored():
     )
 
     assert done.stdout == "went on\n"
+
+
+def shell(command, **environment):
+    """What a shell makes of a command in which `ringroad` stands for the real program."""
+    script = f'ringroad() {{ "{sys.executable}" -m testbed.cli "$@"; }}; {command}'
+    return subprocess.run(["bash", "-c", script], capture_output=True, env={**os.environ, **environment}, timeout=60)
+
+
+def test_a_full_disk_behind_stdout_is_said_in_words():
+    done = shell("ringroad topologies list >/dev/full")
+    assert done.returncode == 1
+    assert b"No space left" in done.stderr and b"Traceback" not in done.stderr
+
+
+def test_closed_streams_are_no_trouble(tmp_path):
+    folder = make_run(tmp_path / "run", keys=FEW, blocks=1).path
+    done = shell(f"ringroad report {folder} <&- >&- 2>&-")
+    assert done.returncode == 0
+    assert not (folder / "summary.txt").read_bytes().startswith(b"ringroad")
+
+
+def test_a_terminal_that_knows_ascii_alone_gets_the_table_all_the_same(tmp_path):
+    folder = make_run(tmp_path / "run", keys=FEW, blocks=1).path
+    done = shell(f"ringroad report {folder}", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert b"static" in done.stdout
+
+
+def test_a_reader_that_has_enough_is_no_fault():
+    assert b"Traceback" not in shell("ringroad topologies list | head -c 1").stderr

@@ -185,6 +185,7 @@ def test_an_arm_that_outlives_its_trace_file_keeps_the_last_rates(tmp_path):
         ({"payload": 0}, ["payload", "above zero"]),
         ({"payload": "3B"}, ["payload", "multiple of 4 bytes"]),
         ({"payload": "1e9GiB"}, ["payload", "at most 1 PiB"]),
+        ({"timeouts": {"collective": "1us"}}, ["timeouts.collective", "1s or more"]),
         ({"timeouts": {"collective": "1e9h"}}, ["timeouts.collective", "at most 1000 h"]),
         ({"feed": {"delay": "1e300s"}}, ["feed.delay", "at most 1000 h"]),
         ({"trace": {"kind": "redraw", "every": "1us", "low": "1mbit", "high": "2mbit"}}, ["trace.every", "less often"]),
