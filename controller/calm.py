@@ -84,6 +84,16 @@ class Calm:
         after = Calm(self.settings, waiting, {**self.tokens, **spent}, view.capacities_bps)
         return after, {**view.routing, **{pair: moves[pair] for pair in granted}}
 
+    @property
+    def due_at(self) -> float | None:
+        """When the first of the wishes may be granted, if it lasts until then; None without any."""
+        return min((self._due_at(pair, wish) for pair, wish in self.wishes.items()), default=None)
+
+    def _due_at(self, pair: Pair, wish: Wish) -> float:
+        tokens = self.tokens.get(pair, Tokens(self.settings.moves, 0.0))
+        affordable_at = tokens.at + max(0.0, 1 - tokens.left) * self.settings.move_every_s
+        return max(wish.since + (0.0 if wish.urgent else self.settings.dwell_s), affordable_at)
+
     def _wish(self, pair: Pair, route: Route, now: float, urgent: bool) -> Wish:
         before = self.wishes.get(pair)
         if before is None:

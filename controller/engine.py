@@ -44,6 +44,10 @@ class Switches(Protocol):
         """Call back soon, once what was queued has left: what can wait for pairs that move."""
         ...
 
+    def wake(self, after_s: float, callback: Callable[[], None]) -> None:
+        """Call back once, after so long."""
+        ...
+
     def set_period(self, period_s: float) -> None:
         """From now on read the byte counters of all ingress rules every `period_s`."""
         ...
@@ -76,6 +80,7 @@ class Engine:
         self.true_capacities_bps: dict[Edge, float] = {}
         """What emulated links are set to, as far as that was told: to be looked at, never decided upon."""
         self._detours_deferred = False
+        self._wakes_at: float | None = None
         self.faults: list[str] = []
         self._switches, self._publish, self._clock = switches, publish, clock
         initial = planner.initial_state(
@@ -270,7 +275,22 @@ class Engine:
         if self.state.owes_detours and not self._detours_deferred:
             self._detours_deferred = True
             self._switches.defer(self._bring_detours_up_to_date)
+        self._wake_for_wishes(cause)
         return record
+
+    def _wake_for_wishes(self, cause: str) -> None:
+        """Look again when the first wish is due; what follows then has the cause of now."""
+        due_at = self.state.calm.due_at
+        if due_at is None or (self._wakes_at is not None and self._wakes_at <= due_at):
+            return
+        self._wakes_at = due_at
+
+        def _due() -> None:
+            if self._wakes_at == due_at:
+                self._wakes_at = None
+                self._apply(events.WishDue(), cause)
+
+        self._switches.wake(max(0.0, due_at - self._clock()), _due)
 
     def _bring_detours_up_to_date(self) -> None:
         self._detours_deferred = False
