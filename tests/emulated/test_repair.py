@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flows import NumberedFlow, result_of, start_flow
 from waiting import eventually
 from wans import wan_of
 
 from controller.client import ControllerClient, EventStream, wait_listening
 from controller.settings import ControllerSettings, load_config, save_config
 from testbed.bed import Testbed
+from testbed.measure_flows import NumberedFlow, result_of, start_flow
 
 pytestmark = pytest.mark.emulated
 
