@@ -79,6 +79,7 @@ class Engine:
         self.malformed_count = 0
         self.true_capacities_bps: dict[Edge, float] = {}
         """What emulated links are set to, as far as that was told: to be looked at, never decided upon."""
+        self._silent: set[Edge] = set()
         self._detours_deferred = False
         self._wakes_at: float | None = None
         self.faults: list[str] = []
@@ -146,10 +147,22 @@ class Engine:
     def port_changed(self, edge: Edge, up: bool, cause: str = "port_status") -> None:
         """A switch says that its port edge[0] → edge[1] went up or down; or (`blackhole`) that nothing comes by it."""
         if (edge not in self.state.ports_down) == up:
+            if edge in self._silent and not up and cause == "port_status":
+                self._was_no_blackhole(edge)
             return
+        if cause == "blackhole":
+            self._silent.add(edge)
+        else:
+            self._silent.discard(edge)
         seen_at = self._clock()
         self._tell("link", edge=list(edge), up=up, cause=cause)
         self._apply(events.PortChanged(edge, up), cause, seen_at=seen_at)
+
+    def _was_no_blackhole(self, edge: Edge) -> None:
+        """Of a link that goes down a switch may tell first that its port is dead, and a moment later why."""
+        self._silent.discard(edge)
+        self._tell("link", edge=list(edge), up=False, cause="port_status")
+        self._journal.correct_cause("blackhole", "port_status")
 
     def period_elapsed(self, counters: Mapping[Pair, int]) -> None:
         """A period is over, with the bytes that each pair has sent until now."""

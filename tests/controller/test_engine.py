@@ -83,6 +83,15 @@ def test_a_link_that_lets_nothing_through_is_told_from_one_that_is_down(bench: B
     assert [event["cause"] for event in bench.reconfigurations()] == ["blackhole"]
 
 
+def test_a_link_that_goes_down_is_called_so_also_if_its_port_is_told_to_be_dead_first(bench: Bench):
+    bench.engine.port_changed(("a", "b"), up=False, cause="blackhole")
+    bench.engine.port_changed(("a", "b"), up=False)
+    bench.settle()
+
+    assert [event["cause"] for event in bench.published if event["event"] == "link"] == ["blackhole", "port_status"]
+    assert [event["cause"] for event in bench.reconfigurations()] == ["port_status"]
+
+
 def test_a_second_switch_of_one_datapath_id_is_told_once(bench: Bench):
     for _ in range(3):
         bench.engine.refuse_duplicate(2)
