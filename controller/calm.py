@@ -90,9 +90,11 @@ class Calm:
         return min((self._due_at(pair, wish) for pair, wish in self.wishes.items()), default=None)
 
     def _due_at(self, pair: Pair, wish: Wish) -> float:
-        tokens = self.tokens.get(pair, Tokens(self.settings.moves, 0.0))
-        affordable_at = tokens.at + max(0.0, 1 - tokens.left) * self.settings.move_every_s
-        return max(wish.since + (0.0 if wish.urgent else self.settings.dwell_s), affordable_at)
+        due_at = wish.since + (0.0 if wish.urgent else self.settings.dwell_s)
+        tokens = self.tokens.get(pair)
+        if tokens is None:
+            return due_at
+        return max(due_at, tokens.at + max(0.0, 1 - tokens.left) * self.settings.move_every_s)
 
     def _wish(self, pair: Pair, route: Route, now: float, urgent: bool) -> Wish:
         before = self.wishes.get(pair)
@@ -103,8 +105,7 @@ class Calm:
     def _is_granted(self, view: View, pair: Pair, wish: Wish, now: float) -> bool:
         if is_dead(view, view.routing[pair]) and not is_dead(view, wish.route):
             return True
-        due = wish.urgent or now - wish.since >= self.settings.dwell_s
-        return due and self._tokens(pair, now) >= 1
+        return now >= self._due_at(pair, wish)
 
     def _tokens(self, pair: Pair, now: float) -> float:
         tokens = self.tokens.get(pair)

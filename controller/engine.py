@@ -29,6 +29,9 @@ LOG = logging.getLogger("controller")
 MAX_TOLD = 1000
 """What strangers do is told so often at most: nobody can fill a log by calling."""
 
+SOONEST_S = 0.001
+"""The engine is not woken sooner: not by a clock that is read a hair too early."""
+
 Clock = Callable[[], float]
 Installed = Callable[[Reconfiguration], None]
 
@@ -303,7 +306,7 @@ class Engine:
                 self._wakes_at = None
                 self._apply(events.WishDue(), cause)
 
-        self._switches.wake(max(0.0, due_at - self._clock()), _due)
+        self._switches.wake(max(SOONEST_S, due_at - self._clock()), _due)
 
     def _bring_detours_up_to_date(self) -> None:
         self._detours_deferred = False

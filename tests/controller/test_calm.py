@@ -185,7 +185,7 @@ def test_the_bound_holds_against_any_policy_while_one_link_flaps(
         policy.route = route
         pairs.see(now, at_once, down=AB_DOWN if down else frozenset())
 
-    assert pairs.moves[AB] <= 2 * (moves + now / move_every_s) + 1
+    assert pairs.moves[AB] <= 2 * (moves + now / move_every_s) + 1 + 1e-6
 
 
 @settings(deadline=None, max_examples=100)
@@ -205,7 +205,7 @@ def test_no_policy_and_no_capacities_move_a_pair_off_live_paths_beyond_its_budge
         policy.route = route
         pairs.see(now, capacities_bps=_rates({"ab": tenths * 1e7}))
 
-    assert pairs.moves[AB] <= moves + now / move_every_s
+    assert pairs.moves[AB] <= moves + now / move_every_s + 1e-6
 
 
 @pytest.mark.parametrize("wrong", [{"dwell_s": -1.0}, {"moves": 0}, {"move_every_s": 0.0}, {"dwell_s": float("nan")}])
