@@ -84,6 +84,18 @@ class Calm:
         after = Calm(self.settings, waiting, {**self.tokens, **spent}, view.capacities_bps)
         return after, {**view.routing, **{pair: moves[pair] for pair in granted}}
 
+    @property
+    def due_at(self) -> float | None:
+        """When the first of the wishes may be granted, if it lasts until then; None without any."""
+        return min((self._due_at(pair, wish) for pair, wish in self.wishes.items()), default=None)
+
+    def _due_at(self, pair: Pair, wish: Wish) -> float:
+        due_at = wish.since + (0.0 if wish.urgent else self.settings.dwell_s)
+        tokens = self.tokens.get(pair)
+        if tokens is None:
+            return due_at
+        return max(due_at, tokens.at + max(0.0, 1 - tokens.left) * self.settings.move_every_s)
+
     def _wish(self, pair: Pair, route: Route, now: float, urgent: bool) -> Wish:
         before = self.wishes.get(pair)
         if before is None:
@@ -93,8 +105,7 @@ class Calm:
     def _is_granted(self, view: View, pair: Pair, wish: Wish, now: float) -> bool:
         if is_dead(view, view.routing[pair]) and not is_dead(view, wish.route):
             return True
-        due = wish.urgent or now - wish.since >= self.settings.dwell_s
-        return due and self._tokens(pair, now) >= 1
+        return now >= self._due_at(pair, wish)
 
     def _tokens(self, pair: Pair, now: float) -> float:
         tokens = self.tokens.get(pair)

@@ -160,6 +160,10 @@ class Channels:
         """As `Switches.defer`."""
         chosen().hub.spawn_after(DEFER_S, callback)
 
+    def wake(self, after_s: float, callback: Callable[[], None]) -> None:
+        """As `Switches.wake`."""
+        chosen().hub.spawn_after(max(DEFER_S, after_s), callback)
+
     def set_period(self, period_s: float) -> None:
         """As `Switches.set_period`."""
         self._period_s = period_s

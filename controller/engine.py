@@ -29,6 +29,9 @@ LOG = logging.getLogger("controller")
 MAX_TOLD = 1000
 """What strangers do is told so often at most: nobody can fill a log by calling."""
 
+SOONEST_S = 0.001
+"""The engine is not woken sooner: not by a clock that is read a hair too early."""
+
 Clock = Callable[[], float]
 Installed = Callable[[Reconfiguration], None]
 
@@ -42,6 +45,10 @@ class Switches(Protocol):
 
     def defer(self, callback: Callable[[], None]) -> None:
         """Call back soon, once what was queued has left: what can wait for pairs that move."""
+        ...
+
+    def wake(self, after_s: float, callback: Callable[[], None]) -> None:
+        """Call back once, after so long."""
         ...
 
     def set_period(self, period_s: float) -> None:
@@ -75,7 +82,9 @@ class Engine:
         self.malformed_count = 0
         self.true_capacities_bps: dict[Edge, float] = {}
         """What emulated links are set to, as far as that was told: to be looked at, never decided upon."""
+        self._silent: set[Edge] = set()
         self._detours_deferred = False
+        self._wakes_at: float | None = None
         self.faults: list[str] = []
         self._switches, self._publish, self._clock = switches, publish, clock
         initial = planner.initial_state(
@@ -141,10 +150,22 @@ class Engine:
     def port_changed(self, edge: Edge, up: bool, cause: str = "port_status") -> None:
         """A switch says that its port edge[0] → edge[1] went up or down; or (`blackhole`) that nothing comes by it."""
         if (edge not in self.state.ports_down) == up:
+            if edge in self._silent and not up and cause == "port_status":
+                self._was_no_blackhole(edge)
             return
+        if cause == "blackhole":
+            self._silent.add(edge)
+        else:
+            self._silent.discard(edge)
         seen_at = self._clock()
         self._tell("link", edge=list(edge), up=up, cause=cause)
         self._apply(events.PortChanged(edge, up), cause, seen_at=seen_at)
+
+    def _was_no_blackhole(self, edge: Edge) -> None:
+        """Of a link that goes down a switch may tell first that its port is dead, and a moment later why."""
+        self._silent.discard(edge)
+        self._tell("link", edge=list(edge), up=False, cause="port_status")
+        self._journal.correct_cause("blackhole", "port_status")
 
     def period_elapsed(self, counters: Mapping[Pair, int]) -> None:
         """A period is over, with the bytes that each pair has sent until now."""
@@ -270,7 +291,22 @@ class Engine:
         if self.state.owes_detours and not self._detours_deferred:
             self._detours_deferred = True
             self._switches.defer(self._bring_detours_up_to_date)
+        self._wake_for_wishes(cause)
         return record
+
+    def _wake_for_wishes(self, cause: str) -> None:
+        """Look again when the first wish is due; what follows then has the cause of now."""
+        due_at = self.state.calm.due_at
+        if due_at is None or (self._wakes_at is not None and self._wakes_at <= due_at):
+            return
+        self._wakes_at = due_at
+
+        def _due() -> None:
+            if self._wakes_at == due_at:
+                self._wakes_at = None
+                self._apply(events.WishDue(), cause)
+
+        self._switches.wake(max(SOONEST_S, due_at - self._clock()), _due)
 
     def _bring_detours_up_to_date(self) -> None:
         self._detours_deferred = False

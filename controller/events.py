@@ -87,6 +87,11 @@ class Reset:
 
 
 @dataclass(frozen=True)
+class WishDue:
+    """Good news may have lasted long enough by now, or a pair may move again."""
+
+
+@dataclass(frozen=True)
 class DetoursDue:
     """Links went down or up, and what follows for pairs is sent: now bring the detours up to date."""
 
@@ -103,4 +108,5 @@ Event = (
     | Unpin
     | Reset
     | DetoursDue
+    | WishDue
 )

@@ -54,6 +54,12 @@ class Journal:
         matching[0].last_confirmed_at = at
         return self._take_finished()
 
+    def correct_cause(self, wrong: str, right: str) -> None:
+        """Those on their way have another cause than it seemed."""
+        for entry in self._open:
+            if entry.record.cause == wrong:
+                entry.record = replace(entry.record, cause=right)
+
     def lose(self, site: str) -> list[Reconfiguration]:
         """The switch of a site is gone, or refuses: what it has not confirmed, it will not."""
         for entry in self._open:

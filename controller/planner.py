@@ -26,6 +26,7 @@ from controller.events import (
     SwitchConnected,
     SwitchLost,
     Unpin,
+    WishDue,
 )
 from controller.installing import choose_detours, confirm, send_groups, send_ingress, send_inner, send_site, with_tunnel
 from controller.records import Move
@@ -124,7 +125,7 @@ def _take_in(state: State, event: Event, now: float) -> State:
             return _pin(state, pair, route)
         case Unpin(pair):
             return _unpin(state, pair)
-        case DetoursDue():
+        case DetoursDue() | WishDue():
             return state
         case Reset(policy, rates_bps, detours):
             rates = {**state.capacities_bps, **_checked(state, rates_bps)}
@@ -145,7 +146,9 @@ def _take_in(state: State, event: Event, now: float) -> State:
 
 
 def _asks_policy(state: State, event: Event) -> bool:
-    return state.started and isinstance(event, CapacityChanged | DemandsAnnounced | PortChanged | PeriodElapsed)
+    return state.started and isinstance(
+        event, CapacityChanged | DemandsAnnounced | PortChanged | PeriodElapsed | WishDue
+    )
 
 
 def _decide(state: State, now: float, at_once: bool) -> State:

@@ -29,6 +29,9 @@ MAX_WAITING = 10_000
 
 MAX_CLIENTS = 256
 """At a time; more are turned away, so that descriptors are left for the switches."""
+REMEMBER_S = 0.005
+"""After how long what was told is written down."""
+
 SETTLE_S = 10.0
 """How long a reset waits for what it changed in groups, which a switch that is stuck may never confirm."""
 
@@ -44,6 +47,7 @@ class Server:
         self._openflow_port, self._http_port, self._memory = openflow_port, http_port, memory
         self._connections: set[_Connection] = set()
         self._subscribers: set[_Connection] = set()
+        self._to_remember = False
         self.restarts: list[dict[str, Any]] = []
         """Why this process was started anew, if it was."""
         self.engine: Engine
@@ -165,6 +169,13 @@ class Server:
         return reply
 
     def _remember(self) -> None:
+        """Soon, and once for all that is told until then: what follows for switches leaves first."""
+        if not self._to_remember:
+            self._to_remember = True
+            chosen().hub.spawn_after(REMEMBER_S, self._keep)
+
+    def _keep(self) -> None:
+        self._to_remember = False
         self._memory.keep(self.engine.told)
 
     def _view(self) -> Reply:

@@ -16,7 +16,8 @@ from testbed.experimentfile import ExperimentSpec
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 REFERENCE = (ROOT / "docs" / "experiment-file.md").read_text()
-TEXTS = {"README.md": README, "docs/experiment-file.md": REFERENCE, "Vagrantfile": (ROOT / "Vagrantfile").read_text()}
+OTHERS = {name: (ROOT / name).read_text() for name in ("docs/controller.md", "docs/repair.md", "Vagrantfile")}
+TEXTS = {"README.md": README, "docs/experiment-file.md": REFERENCE, **OTHERS}
 
 VERBS = sorted(
     {verb for text in TEXTS.values() for verb in re.findall(r"(?<![/\w])ringroad ((?:topologies )?[a-z]+)\b", text)}

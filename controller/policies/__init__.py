@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from controller.policies.ecmp import Ecmp
-from controller.policies.maxmin import MaxMin
 from controller.policies.shortest import Shortest
 from controller.policies.widest import Widest
 from controller.settings import ControllerSettings
 from controller.view import Policy
 from topologies.errors import InputError, did_you_mean
 
+
+def _maxmin(settings: ControllerSettings) -> Policy:
+    from controller.policies.maxmin import MaxMin  # Half a second: scipy.
+
+    return MaxMin(settings.margin)
+
+
 _MAKERS: dict[str, Callable[[ControllerSettings], Policy]] = {
     "shortest": lambda settings: Shortest(),
     "widest": lambda settings: Widest(settings.margin),
-    "maxmin": lambda settings: MaxMin(settings.margin),
+    "maxmin": _maxmin,
     "ecmp": lambda settings: Ecmp(),
 }
 

@@ -85,7 +85,7 @@ def problem_of(candidates: Sequence[Sequence[Route]], capacities_bps: Mapping[Ed
 
 def level_of(room: Floats, load: Floats) -> Floats:
     """Room ÷ load by edge; infinite where there is no load."""
-    return numpy.divide(room, load, out=numpy.full(room.shape, numpy.inf), where=load > 0)
+    return numpy.divide(room, load, out=numpy.full(load.shape, numpy.inf), where=load > 0)
 
 
 def sorted_shares(problem: Problem, assignments: Indexes) -> Floats:
@@ -124,26 +124,3 @@ def fairest(shares: Floats) -> int:
     for column in shares.T:
         rows = rows[column[rows] >= column[rows].max() * (1 - TOLERANCE)]
     return int(rows[0])
-
-
-def smallest_share_bound_bps(problem: Problem) -> float:
-    """No assignment gives its smallest flow more than this: the optimum where flows may split over their paths.
-
-    Linear program: maximise t; each flow's parts add up to 1, each edge carries at most capacity ÷ t. Solved in 1 ÷ t,
-    by HiGHS. 0 if some flow has only paths of capacity 0.
-    """
-    from scipy.optimize import linprog  # Half a second to import, and only this needs it.
-
-    open_choices = problem.uses @ (problem.capacities <= 0) == 0
-    if any(not open_choices[choices].any() for choices in problem.choices):
-        return 0.0
-    edges = problem.capacities > 0
-    scale = problem.capacities.max()
-    carried = numpy.hstack([problem.uses.T[edges], -problem.capacities[edges, None] / scale])
-    splits = numpy.zeros((problem.flows, len(problem.uses) + 1))
-    splits[problem.flow_of, numpy.arange(len(problem.uses))] = 1
-    bounds = [(0, 1 if is_open else 0) for is_open in open_choices] + [(0, None)]
-    cost = numpy.zeros(len(bounds))
-    cost[-1] = 1
-    solved = linprog(cost, carried, numpy.zeros(len(carried)), splits, numpy.ones(problem.flows), bounds, "highs")
-    return float(scale / solved.x[-1])

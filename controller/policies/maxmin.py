@@ -1,7 +1,7 @@
 """All sending pairs together: the smallest flow's share as large as it can be, then the next one's, and so on. Pure.
 
-Exact on small WANs. On large ones, where the work of `fairsearch` is used up before the proof is complete, the
-smallest share lies between what was found and `fairshare.smallest_share_bound_bps`.
+Exact on small WANs. On large ones, where the work of `fairsearch` is used up before the proof is complete, the smallest
+share is near `Solution.smallest_bound_bps`, which no assignment exceeds, and the others are a local optimum.
 """
 
 from __future__ import annotations

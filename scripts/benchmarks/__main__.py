@@ -7,13 +7,17 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks import foundation, machine
+from benchmarks import foundation, machine, reroute, silence
 from benchmarks.figure import Figure, table
 
 Benchmark = Callable[[Callable[[str], None]], Iterable[Figure]]
 """Takes a function that tells people what is being done; yields its figures as they are measured."""
 
-BENCHMARKS: dict[str, Benchmark] = {"foundation": foundation.measure}
+BENCHMARKS: dict[str, Benchmark] = {
+    "foundation": foundation.measure,
+    "reroute": reroute.measure,
+    "silence": silence.measure,
+}
 
 NOT_REACHED = 1
 

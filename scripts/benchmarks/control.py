@@ -33,7 +33,7 @@ FLOW_BPS = 20e6
 def capacity_drops() -> Iterator[Figure]:
     """Capacity of a used link drops, again and again, with rings running on six: how soon is the new rule confirmed?"""
     took_s = []
-    with Testbed(load_wan("six"), feed=FeedSettings(delay_s=0.0)) as bed, _load(bed):
+    with Testbed(load_wan("six"), feed=FeedSettings(delay_s=0.0)) as bed, load(bed):
         assert bed.controller is not None
         with bed.controller.subscribe() as stream:
             for number in range(DROPS):
@@ -63,7 +63,7 @@ def planned_moves() -> Iterator[Figure]:
 
 
 @contextmanager
-def _load(bed: Testbed) -> Iterator[None]:
+def load(bed: Testbed) -> Iterator[None]:
     """AllGathers without end while the context lasts, the first of them over when it begins."""
     first = threading.Event()
     with workers_of(bed) as workers:

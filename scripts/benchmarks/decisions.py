@@ -45,6 +45,9 @@ class InstantSwitches:
         """As `Switches.defer`."""
         self.deferred.append(callback)
 
+    def wake(self, after_s: float, callback: Callable[[], None]) -> None:
+        """As `Switches.wake`; nothing is waited for here."""
+
     def set_period(self, period_s: float) -> None:
         """As `Switches.set_period`; there are no counters to read."""
 
@@ -138,7 +141,7 @@ def _is_proved(view: View) -> bool:
 def _started(wan: Wan) -> tuple[Engine, InstantSwitches]:
     """An engine whose switches are all there with every rule installed."""
     settings = ControllerSettings("widest", tunnels=TUNNELS, dwell_s=0.0)
-    config = ControllerConfig(wan, _wiring(wan), Path("/none"), settings)
+    config = ControllerConfig(wan, wiring_of(wan), Path("/none"), settings)
     switches = InstantSwitches()
     engine = Engine(config, switches, _discard)
     for site in wan.sites:
@@ -152,7 +155,8 @@ def _discard(event: dict[str, Any]) -> None:
     """Nobody listens."""
 
 
-def _wiring(wan: Wan) -> Wiring:
+def wiring_of(wan: Wan) -> Wiring:
+    """Ports counted from 1 at each site, hosts on port 1000."""
     ports = {(site.name, peer): port for site in wan.sites for port, peer in enumerate(wan.neighbors(site.name), 1)}
     numbers = {site.name: number for number, site in enumerate(wan.sites, 1)}
     hosts = {

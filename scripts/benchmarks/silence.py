@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,13 @@ STEADY_S = 3.0
 PAIR = ("tokyo", "virginia")
 FLOW_BPS = 20e6
 EVENT_S = 20.0
+
+
+def measure(say: Callable[[str], None]) -> Iterator[Figure]:
+    """Silent links: how soon is a blackhole left, and does ten minutes of full links look like one?"""
+    for part in (blackholes, false_alarms):
+        say((part.__doc__ or "").splitlines()[0])
+        yield from part()
 
 
 def false_alarms(seconds: float = SATURATION_S) -> Iterator[Figure]:

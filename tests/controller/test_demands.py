@@ -133,3 +133,30 @@ def test_what_was_announced_outlives_the_process(tmp_path: Path):
     successor.recall(memory.recall())
 
     assert view_of(successor.state).demands_bytes == {AB: 1e6, CB: 2e6}
+
+
+def test_good_news_moves_a_pair_when_its_dwell_is_over_whatever_the_period_is():
+    wan, published, now = wan_of({"ab": 50e6, "ac": 40e6, "bc": 40e6}), [], [100.0]
+    config = ControllerConfig(wan, wiring_of(wan), Path("/none"), ControllerSettings("widest", 3600.0, dwell_s=2.0))
+    switches = Switchboard(config.wiring)
+    engine = Engine(config, switches, published.append, lambda: now[0])
+    for site in "abc":
+        engine.connected(site, frozenset())
+    while busy := switches.busy():
+        finished = switches.work(busy[0])
+        if finished:
+            engine.confirmed(finished)
+
+    better = {edge: 90e6 for edge in wan.edges if "c" in edge}
+    assert engine.capacity(better, happened_at=100.0) is None
+    ((after_s, wake),) = switches.wakes
+    now[0] += after_s
+    wake()
+
+    assert after_s == 2.0
+    assert engine.state.wanted["a", "b"].route == ("a", "c", "b")
+    while busy := switches.busy():
+        finished = switches.work(busy[0])
+        if finished:
+            engine.confirmed(finished)
+    assert [event["cause"] for event in published if event["event"] == "reconfiguration"] == ["capacity"]

@@ -75,6 +75,43 @@ def test_both_ends_of_a_link_going_down_are_one_reconfiguration_and_two_link_eve
     assert [event["edge"] for event in bench.published if event["event"] == "link"] == [["a", "b"], ["b", "a"]]
 
 
+def test_a_link_that_lets_nothing_through_is_told_from_one_that_is_down(bench: Bench):
+    bench.engine.port_changed(("a", "b"), up=False, cause="blackhole")
+    bench.settle()
+
+    assert [event["cause"] for event in bench.published if event["event"] == "link"] == ["blackhole"]
+    assert [event["cause"] for event in bench.reconfigurations()] == ["blackhole"]
+
+
+def test_a_link_that_goes_down_is_called_so_also_if_its_port_is_told_to_be_dead_first(bench: Bench):
+    bench.engine.port_changed(("a", "b"), up=False, cause="blackhole")
+    bench.engine.port_changed(("a", "b"), up=False)
+    bench.settle()
+
+    assert [event["cause"] for event in bench.published if event["event"] == "link"] == ["blackhole", "port_status"]
+    assert [event["cause"] for event in bench.reconfigurations()] == ["port_status"]
+
+
+def test_a_second_switch_of_one_datapath_id_is_told_once(bench: Bench):
+    for _ in range(3):
+        bench.engine.refuse_duplicate(2)
+
+    assert [event["dpid"] for event in bench.published if event.get("what") == "duplicate"] == [2]
+
+
+def test_pairs_are_moved_before_detours_are_looked_at(bench: Bench):
+    later = []
+    bench.switches.defer = later.append
+    bench.engine.port_changed(("a", "b"), up=False)
+    bench.settle()
+
+    assert bench.switches.trace(("a", "b")) == ("a", "c", "b")
+    assert bench.engine.state.owes_detours
+    assert len(later) == 1
+    later[0]()
+    assert not bench.engine.state.owes_detours
+
+
 def test_a_pin_calls_back_once_the_switches_have_it(bench: Bench):
     done = []
 

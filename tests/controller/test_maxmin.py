@@ -16,10 +16,10 @@ from controller.policies.fairshare import (
     Problem,
     is_fairer,
     problem_of,
-    smallest_share_bound_bps,
     sorted_shares,
 )
 from controller.policies.maxmin import MaxMin
+from controller.policies.relaxation import largest_smallest_share, smallest_share_bound_bps
 from controller.policies.widest import Widest
 from controller.view import edges_of
 from topologies import Wan
@@ -95,6 +95,31 @@ def test_no_assignment_beats_the_bound_and_flows_on_one_path_each_reach_it(wan: 
     assert smallest_share_bound_bps(alone) == pytest.approx(4.0)
 
 
+@settings(deadline=None, max_examples=60)
+@given(random_wans(), st.data())
+def test_with_whole_flows_the_linear_program_finds_the_largest_smallest_share(wan: Wan, data: st.DataObject):
+    problem = _drawn_problem(wan, data, most=5)
+
+    found = largest_smallest_share(problem)
+
+    best = _brute_force(problem)[0]
+    assert sorted_shares(problem, found.assignment[None])[0, 0] == pytest.approx(best, rel=1e-5)
+    assert found.bound_bps == pytest.approx(best, rel=1e-5)
+
+
+def test_on_many_flows_the_smallest_share_is_at_its_bound():
+    # 40 flows from a to b over 5 paths of capacity 8, 16, 24, 32 and 40: at 3 each, 2 + 5 + 8 + 10 + 13 = 38 fit; at
+    # 8 ÷ 3 = 2.67, 3 + 6 + 9 + 12 + 15 = 45 do, so 24 ÷ 9 = 2.67 or 40 ÷ 14 = 2.857: 2 + 5 + 8 + 11 + 14 = 40.
+    middles = "cdefg"
+    rates = {(("a", m), (m, "b"))[end]: 8.0 * (i + 1) for i, m in enumerate(middles) for end in (0, 1)}
+    problem = problem_of([[("a", m, "b") for m in middles]] * 40, rates)
+
+    solution = solve(problem, _first_choices(problem))
+
+    assert solution.shares[0] == pytest.approx(40 / 14)
+    assert solution.smallest_bound_bps == pytest.approx(40 / 14, rel=1e-4)
+
+
 def test_a_flow_split_over_two_paths_is_what_the_bound_stands_for():
     # Whole, one of three flows shares; in parts, each gets two thirds of a path.
     routes = [("a", "c", "b"), ("a", "d", "b")]
@@ -118,6 +143,7 @@ def test_without_the_work_for_a_proof_the_answer_is_not_called_exact_and_not_wor
 
     assert not solution.exact
     assert solution.shares[0] >= 3.0
+    assert solution.smallest_bound_bps == pytest.approx(6.0)
 
 
 def test_maxmin_moves_the_pair_that_can_make_way_although_it_is_placed_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,12 @@ def test_switches_and_links_are_seen_to_go(scraped: Scraped):
     assert (scraped.value("ringroad_switches_connected"), scraped.value("ringroad_switches_expected")) == (2, 3)
     assert scraped.value("ringroad_restarts_total") == 2
     assert scraped.value("ringroad_ready") == 0
+
+
+def test_the_metrics_of_the_documentation_are_all_there_are(scraped: Scraped):
+    documentation = (Path(__file__).parents[2] / "docs" / "controller.md").read_text()
+    families = text_string_to_metric_families(scraped.metrics.text().decode())
+
+    documented = set(re.findall(r"`(ringroad_[a-z_]+)", documentation))
+
+    assert {name.removesuffix("_total") for name in documented} == {family.name for family in families}

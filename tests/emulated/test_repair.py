@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flows import NumberedFlow, result_of, start_flow
 from waiting import eventually
 from wans import wan_of
 
-from controller.client import ControllerClient, EventStream, wait_listening
-from controller.settings import ControllerSettings, load_config, save_config
+from controller.client import EventStream
+from controller.settings import ControllerSettings
 from testbed.bed import Testbed
+from testbed.measure_flows import NumberedFlow, result_of, start_flow
 
 pytestmark = pytest.mark.emulated
 
@@ -53,6 +52,7 @@ def _packets(bed: Testbed, seconds: float = 2.0) -> Iterator[dict[str, NumberedF
     """A packet a millisecond while the context lasts, and until all are sent; then what became of them."""
     receiver, sender = start_flow(bed, PAIR, "udp", round(seconds * 1000), 0.001)
     found: dict[str, NumberedFlow] = {}
+    time.sleep(0.2)  # A pace, not a wait: some packets arrive before anything happens.
     yield found
     result_of(sender)
     found["flow"] = NumberedFlow(**result_of(receiver))
@@ -79,7 +79,9 @@ def test_a_switch_turns_to_a_detour_without_being_told(bed: Testbed):
     with _packets(bed) as packets:
         os.kill(worker, signal.SIGSTOP)
         bed.fail("a-b")
-    os.kill(worker, signal.SIGCONT)
+        time.sleep(0.5)
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGCONT)
 
     assert packets["flow"].sent - packets["flow"].lost > 1900
     assert packets["flow"].repeated == 0
@@ -120,12 +122,13 @@ def _next_up(bed: Testbed) -> bool:
 def test_links_that_are_full_are_not_taken_for_dead(bed: Testbed):
     bed.controller.reset("shortest")
     for link in bed.wan.links:
-        bed.shape(link, rate_bps=4e6)
+        bed.shape(link, rate_bps=8e6)
+    before = {status.edge: status.sent_bytes for status in bed.links()}
     with bed.controller.subscribe() as events:
         ends = [start_flow(bed, edge, "tcp", 50e6, 3.0) for edge in bed.wan.edges]
         with pytest.raises(TimeoutError):
             next(e for e in events.events(4.0) if e["event"] == "link")
-    full = sum(status.queue_drops > 0 for status in bed.links())
+    full = sum(status.sent_bytes - before[status.edge] > 3_000_000 for status in bed.links())
     for receiver, sender in ends:
         sender.kill()
         sender.wait()
@@ -185,30 +188,3 @@ def test_rules_that_were_tampered_with_are_put_right_by_the_next_controller(bed:
     eventually(lambda: _flows(bed) == before)
     groups = subprocess.run([*ofctl, "dump-groups", switch], capture_output=True, text=True, check=True).stdout
     assert str(0x52770001) not in groups
-
-
-def test_a_controller_that_is_killed_whole_leaves_traffic_alone_and_another_one_takes_over(tmp_path: Path):
-    # The last: its testbed has lost its controller.
-    with Testbed(WAN, controller=ControllerSettings(policy="shortest", period_s=0.2)) as bed:
-        config = load_config(bed.state / "controller.json")
-        port = bed.controller.status().port
-        before = _flows(bed)
-        with _packets(bed, 5.0) as packets:
-            os.kill(next(p.pid for p in bed.processes() if p.name == "controller"), signal.SIGKILL)
-            eventually(lambda: not bed.processes()[0].alive)
-            settings = replace(config.settings, listen_port=port)
-            save_config(replace(config, socket=tmp_path / "c.sock", settings=settings), tmp_path / "c.json")
-            command = [sys.executable, "-m", "controller", "--config", str(tmp_path / "c.json")]
-            another = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=(tmp_path / "log").open("wb"))
-            try:
-                wait_listening(another)
-                with ControllerClient(tmp_path / "c.sock") as client:
-                    client.wait_ready(EVENT_WITHIN_S)
-                after = _flows(bed)
-            finally:
-                another.terminate()
-                another.wait(20)
-                another.stdout.close()
-
-    assert (packets["flow"].lost, packets["flow"].repeated) == (0, 0)
-    assert after == before

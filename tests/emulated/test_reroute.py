@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from flows import count_losses, result_of, start_flow
 from wans import wan_of
 
 from controller.client import EventStream
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
+from testbed.measure_flows import count_losses, result_of, start_flow
 from topologies import Edge
 
 pytestmark = pytest.mark.emulated

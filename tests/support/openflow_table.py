@@ -116,6 +116,7 @@ class Switchboard:
         self.tables = {site: SwitchTable() for site in wiring.dpids}
         self.queues: dict[str, deque[Change | Batch]] = {site: deque() for site in wiring.dpids}
         self.period_s: float | None = None
+        self.wakes: list[tuple[float, Callable[[], None]]] = []
         self.down: set[Edge] = set()
         """Ports, as (site, neighbor), that are down; whatever is sent out of them or would come in is lost."""
         self._beyond = {(site, port): neighbor for (site, neighbor), port in wiring.ports.items()}
@@ -125,6 +126,10 @@ class Switchboard:
 
     def set_period(self, period_s: float) -> None:
         self.period_s = period_s
+
+    def wake(self, after_s: float, callback: Callable[[], None]) -> None:
+        """As an engine's `Switches`; the test calls what it wants of `wakes`."""
+        self.wakes.append((after_s, callback))
 
     def defer(self, callback: Callable[[], None]) -> None:
         callback()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from wans import wan_of
 
-from testbed.wiring import conventional, load_wiring
+from testbed.wiring import WiringFile, conventional, load_wiring
 from topologies import InputError
 
 WAN = wan_of({"ac": 1e8, "ab": 1e8})
@@ -68,3 +70,10 @@ def test_a_file_that_is_wrong_is_refused_with_line_place_and_reason(tmp_path: Pa
 
     with pytest.raises(InputError, match=complaint):
         load_wiring(tmp_path / "w.yaml", WAN)
+
+
+def test_the_wiring_of_the_documentation_is_one():
+    documentation = (Path(__file__).parents[2] / "docs" / "controller.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", documentation, re.DOTALL | re.MULTILINE)
+
+    assert WiringFile.model_validate(yaml.safe_load(example)).sites["tokyo"].dpid == 42

@@ -1,4 +1,4 @@
-"""Flows between two DCs of a running `Testbed`, and what moving their path does to their packets.
+"""Flows between two DCs of a running `Testbed`, and what happens to their packets meanwhile.
 
 The ends of the flows are the program `numberedflow`.
 """
@@ -9,18 +9,23 @@ import json
 import select
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from controller.view import Pair, Route
 from testbed.bed import Testbed
+from testbed.probes import Probes
 from topologies import RingroadError
 
 NUMBERED_FLOW = str(Path(__file__).with_name("numberedflow.py"))
 START_WITHIN_S = 20.0
+SILENCE_S = 120.0
+"""More than anything that probes measure may take."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,46 @@ def _move(bed: Testbed, pair: Pair, routes: Sequence[Route], moves: int) -> None
         bed.controller.pin(pair, routes[number % len(routes)])
         time.sleep(0.05)
     bed.controller.unpin(pair)
+
+
+class ProbeFlow:
+    """Probes of one pair; `finish` has what became of them."""
+
+    def __init__(self, bed: Testbed, pair: Pair, every_s: float, folder: Path) -> None:
+        """The flow has begun. The records go to `folder`."""
+        self._files = folder / "sent", folder / "arrived"
+        self._receiver, self.port = _start_end(bed, pair[1], "receive-probes", str(SILENCE_S), str(self._files[1]))
+        address = bed.site(pair[1]).ip
+        self._sender, _ = _start_end(
+            bed, pair[0], "send-probes", address, str(self.port), str(every_s), str(self._files[0])
+        )
+        self._probes: Probes | None = None
+
+    def finish(self) -> Probes:
+        """End the flow, if that has not been done; blocks until both ends have written their records."""
+        if self._probes is None:
+            self._sender.terminate()
+            result_of(self._sender)
+            result_of(self._receiver)
+            self._probes = Probes.load(*self._files)
+        return self._probes
+
+    def kill(self) -> None:
+        """Leave nothing running."""
+        for process in (self._sender, self._receiver):
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def probe_flow(bed: Testbed, pair: Pair, every_s: float = 0.001) -> Iterator[ProbeFlow]:
+    """A UDP packet of 100 bytes each `every_s` from one DC to another, punctual to the scheduler, until `finish`."""
+    with tempfile.TemporaryDirectory(prefix="ringroad-probes-") as folder:
+        flow = ProbeFlow(bed, pair, every_s, Path(folder))
+        try:
+            yield flow
+        finally:
+            flow.kill()
 
 
 def start_flow(
