@@ -1,0 +1,67 @@
+"""The ring agent of a process group whose script knows nothing of it: asked for by the environment.
+
+`RINGROAD_AGENT` holds a job as `workers.job.job_to_json` writes it: its `ranks` are the DCs of the global ranks in
+order, its `agent`, `initial_order`, `bandwidth_socket`, `seed` and `log_folder` count as in a job of ours, the rest
+does not. Every ring change is appended to `ring_changes.jsonl` in the log folder by the first rank of its group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch.distributed import ProcessGroupGloo
+
+from topologies.errors import InputError
+from workers.agent import Ring, RingAgent
+from workers.job import Job, job_from_json
+from workers.turns import agent_is_due
+
+VARIABLE = "RINGROAD_AGENT"
+CHANGES = "ring_changes.jsonl"
+
+
+class AutomaticAgent:
+    """Works before every N-th bulk collective of one group, on all ranks of it at the same point."""
+
+    def __init__(self, job: Job, data: ProcessGroupGloo, group_name: str, ranks: Sequence[int]) -> None:
+        self._job, self._group_name, self._ranks = job, group_name, list(ranks)
+        self._is_first = data.rank() == 0
+        # Only the engine's thread uses the data group: the agent's words are in order there, and in nobody's way.
+        self._agent = RingAgent(job, data, data)
+
+    def before(self, collective: int, ring: Ring, sequence: Iterator[int]) -> Ring:
+        """The ring that bulk collective number `collective` (from 0) runs on. Blocks while the agent works."""
+        if not agent_is_due(self._job, collective):
+            return ring
+        self._agent.ring = ring
+        change = self._agent.turn(collective, next(sequence))
+        if change is not None and self._is_first:
+            self._record(change)
+        return self._agent.ring
+
+    def _record(self, change: dict[str, Any]) -> None:
+        line = json.dumps(change | {"group": self._group_name, "group_ranks": self._ranks}) + "\n"
+        with (Path(self._job.log_folder) / CHANGES).open("a") as file:
+            file.write(line)
+
+
+def from_environment(data: ProcessGroupGloo, group_name: str, ranks: Sequence[int]) -> AutomaticAgent | None:
+    """The agent that the environment asks for, or None: none is asked for, or this group cannot change its ring.
+
+    `ranks` are the group's, as global ranks. InputError if the variable holds no job with that many ranks.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text or len(ranks) < 3:
+        return None
+    try:
+        whole = job_from_json(json.loads(text))
+        job = replace(whole, ranks=tuple(whole.ranks[rank] for rank in ranks))
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        remedy = f"let `ringroad exec` set it, or give a job as JSON: {type(error).__name__}: {error}"
+        raise InputError("holds no job for these ranks", place=VARIABLE, value=text[:200], remedy=remedy) from error
+    return AutomaticAgent(job, data, group_name, ranks)
