@@ -5,6 +5,7 @@ Every rank computes the same cut from what all ranks know, so nothing has to be 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,7 @@ WINDOW = 8
 def parts(total: int, count: int) -> tuple[tuple[int, int], ...]:
     """`total` elements as `count` (begin, end) in a row, whose lengths differ by one at most; some may be empty."""
     bounds = [index * total // count for index in range(count + 1)]
-    return tuple(zip(bounds, bounds[1:], strict=False))
+    return tuple(itertools.pairwise(bounds))
 
 
 def chunks_per_shard(shard_bytes: int, ranks: int) -> int:

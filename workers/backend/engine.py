@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -23,7 +22,7 @@ from workers.backend.automatic import AutomaticAgent
 from workers.backend.lane import Lane
 from workers.backend.work import RingWork
 
-Task = Callable[[], None]
+Task = Callable[[], object]
 
 
 class Engine:
@@ -34,11 +33,12 @@ class Engine:
         self._sequence = itertools.count()
         self._collectives = itertools.count()
         self._broken: BaseException | None = None
-        self._tasks: queue.SimpleQueue[tuple[Task, RingWork] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._last: RingWork | None = None
         self.ring = Ring(0, tuple(range(data.size())))
 
-    def run(self, collective: Callable[[Lane], None], result: Any) -> RingWork:
+    def collective(self, collective: Callable[[Lane], None], result: Any) -> RingWork:
         """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once."""
 
         def task() -> None:
@@ -46,31 +46,37 @@ class Engine:
                 self.ring = self._agent.before(next(self._collectives), self.ring, self._sequence)
             collective(Lane(self._data, self.ring, next(self._sequence)))
 
-        return self._queue(task, result)
-
-    def barrier(self) -> RingWork:
-        """Queue a barrier: ends when every rank has ended what it queued before."""
-        return self._queue(lambda: self._data.barrier().wait() and None, [])
+        return self.work(task, result)
 
     def set_order(self, order: Sequence[int]) -> RingWork:
         """Queue a ring change: holds for the bulk collectives after it. Disagreement on all ranks if they differ."""
-        return self._queue(lambda: self._change(tuple(order)), [])
+        return self.work(lambda: self._change(tuple(order)), [])
+
+    def work(self, task: Task, result: Any) -> RingWork:
+        """Queue what has to wait for everything before it, and breaks everything after it when it fails."""
+        work = RingWork(result)
+        self._last = work
+        self.background(lambda: work.complete(self._attempt(task)))
+        return work
+
+    def background(self, task: Task) -> None:
+        """Queue what concerns nobody else and cannot fail."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=_serve, args=(self._tasks,), name="ring backend", daemon=True)
+            self._thread.start()
+        self._tasks.put(task)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was queued as work has ended."""
+        return self._last is None or self._last.is_completed()
 
     def stop(self) -> None:
         """End the thread once it has run what is queued. Idempotent."""
         self._tasks.put(None)
 
-    def _queue(self, task: Task, result: Any) -> RingWork:
-        if self._thread is None:
-            self._thread = threading.Thread(target=_serve, args=(self._tasks, weakref.ref(self)), daemon=True)
-            self._thread.name = "ring backend"
-            self._thread.start()
-        work = RingWork(result)
-        self._tasks.put((task, work))
-        return work
-
-    def attempt(self, task: Task) -> BaseException | None:
-        """Run it in this thread. After one failure the ranks are no longer at the same point: all others fail too."""
+    def _attempt(self, task: Task) -> BaseException | None:
+        """What it raises. After one failure the ranks are no longer at the same point: what follows fails as well."""
         if self._broken is not None:
             return RuntimeError(f"an earlier collective of this group failed: {self._broken}")
         try:
@@ -103,10 +109,8 @@ class Engine:
             self.ring = Ring(self.ring.epoch + 1, order)
 
 
-def _serve(tasks: queue.SimpleQueue[tuple[Task, RingWork] | None], engine: weakref.ref[Engine]) -> None:
-    """Until told to stop. The engine stays alive through its owner, or through the task that is waiting."""
-    while (item := tasks.get()) is not None:
-        task, work = item
-        owner = engine()
-        work.complete(RuntimeError("the process group is gone") if owner is None else owner.attempt(task))
-        del item, task, work, owner
+def _serve(tasks: queue.SimpleQueue[Task | None]) -> None:
+    """Until told to stop; keeps no task alive after its end."""
+    while (task := tasks.get()) is not None:
+        task()
+        del task

@@ -1,4 +1,4 @@
-"""Collectives that move bytes without arithmetic: all_gather, all_to_all, broadcast. Over the ring's present order.
+"""Collectives that move bytes without arithmetic: all_gather and broadcast, in the ring's present order.
 
 All receives are posted before anything is sent, straight into the output, and what is passed on is sent out of it:
 beyond the output no memory is needed.
@@ -21,7 +21,10 @@ def all_gather(lane: Lane, shards: Sequence[torch.Tensor]) -> None:
     pace. Blocks until all is here and what this rank sends has left.
     """
     count = chunks_per_shard(max(shard.nbytes for shard in shards), lane.size)
-    gather_round(lane, [cut(shard, count) for shard in shards], first_number=0)()
+    gathering = GatherRound(lane, [cut(shard, count) for shard in shards], first_number=0)
+    for chunk in range(count):
+        gathering.own_chunk(chunk)
+    gathering.pass_on()
 
 
 def cut(shard: torch.Tensor, count: int) -> list[torch.Tensor]:
@@ -29,7 +32,7 @@ def cut(shard: torch.Tensor, count: int) -> list[torch.Tensor]:
     return [shard[begin:end] for begin, end in parts(shard.numel(), count)]
 
 
-class gather_round:  # noqa: N801
+class GatherRound:
     """An all_gather whose receives are posted when it is made and whose own chunks leave as `own_chunk` says."""
 
     def __init__(self, lane: Lane, pieces: Sequence[Sequence[torch.Tensor]], first_number: int) -> None:
@@ -63,24 +66,6 @@ class gather_round:  # noqa: N801
                 piece = self._piece(step + 1, chunk)
                 self._leaving.append(lane.send(piece, lane.next, self._number(step + 1, chunk)))
         all_done(self._leaving)
-
-    def __call__(self) -> None:
-        for chunk in range(self._count):
-            self.own_chunk(chunk)
-        self.pass_on()
-
-
-def all_to_all(lane: Lane, incoming: Sequence[torch.Tensor], outgoing: Sequence[torch.Tensor]) -> None:
-    """Rank r gets `outgoing[r]`, and `incoming[r]` comes from it; flat, contiguous, of any size, none of them shared.
-
-    All pairs at once, each straight over its own connection: no rank carries another's bytes.
-    """
-    peers = [(lane.rank + distance) % lane.size for distance in range(1, lane.size)]
-    arriving = [lane.receive(incoming[peer], peer, 0) for peer in reversed(peers)]
-    leaving = [lane.send(outgoing[peer], peer, 0) for peer in peers]
-    incoming[lane.rank].copy_(outgoing[lane.rank])
-    all_done(arriving)
-    all_done(leaving)
 
 
 def broadcast(lane: Lane, data: torch.Tensor, root: int) -> None:

@@ -14,7 +14,7 @@ from torch.distributed import ReduceOp, Work
 
 from workers.backend.cutting import Reduction, chunks_per_shard, parts
 from workers.backend.lane import Lane, all_done, done
-from workers.backend.moves import cut, gather_round
+from workers.backend.moves import GatherRound, cut
 
 Combine = Callable[..., torch.Tensor]
 
@@ -44,7 +44,7 @@ def all_reduce(lane: Lane, data: torch.Tensor, op: ReduceOp.RedOpType) -> None:
     course = Reduction(lane.size, count)
     pieces = [cut(shard, count) for shard in shards]
     # A gathered chunk comes only after this rank's own part of it has gone into the sum: posting now is safe.
-    gather = gather_round(lane, pieces, first_number=len(course.transfers))
+    gather = GatherRound(lane, pieces, first_number=len(course.transfers))
     _reduce(lane, course, op, pieces, partials=pieces, final=pieces[lane.rank], on_final=gather.own_chunk)
     gather.pass_on()
 

@@ -1,14 +1,17 @@
-"""What a collective returns: `torch.distributed.Work` with a future, completed by the thread that runs it."""
+"""What a collective returns: `torch.distributed.Work` with a future, completed by the thread that runs it or waits."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
 from torch._C._distributed_c10d import Work
+
+FOREVER = timedelta(0)
+"""No timeout but the group's own."""
 
 
 class RingWork(Work):
@@ -17,21 +20,22 @@ class RingWork(Work):
     def __init__(self, result: Any) -> None:
         super().__init__()
         self._result = result
+        self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._future: torch.futures.Future[Any] = torch.futures.Future()
+        self._future: torch.futures.Future[Any] | None = None
         self._error: BaseException | None = None
 
     def complete(self, error: BaseException | None = None) -> None:
         """Called once, by the thread that has run it; callbacks of the future run here."""
-        self._error = error
-        self._ended.set()
-        if error is None:
-            self._future.set_result(self._result)
-        else:
-            self._future.set_exception(error)
+        with self._lock:
+            self._error = error
+            self._ended.set()
+            future = self._future
+        if future is not None:
+            self._fulfil(future)
 
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Block until it has ended. Raises what it raised, RuntimeError after `timeout` (0: the group's own counts)."""
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        """Block until it has ended. Raises what it raised; RuntimeError after `timeout`, which breaks nothing."""
         if not self._ended.wait(timeout.total_seconds() or None):
             raise RuntimeError(f"the collective is not done after {timeout}")
         if self._error is not None:
@@ -40,6 +44,13 @@ class RingWork(Work):
 
     def get_future(self) -> torch.futures.Future[Any]:
         """Holds the output tensors, or the exception."""
+        with self._lock:
+            if self._future is not None:
+                return self._future
+            self._future = torch.futures.Future()
+            has_ended = self._ended.is_set()
+        if has_ended:
+            self._fulfil(self._future)
         return self._future
 
     def result(self) -> Any:
@@ -52,11 +63,70 @@ class RingWork(Work):
 
     def is_success(self) -> bool:
         """Whether it has ended well."""
-        return self._ended.is_set() and self._error is None
+        return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
         """What it raised."""
         return self._error
+
+    def _fulfil(self, future: torch.futures.Future[Any]) -> None:
+        if self._error is None:
+            future.set_result(self._result)
+        else:
+            future.set_exception(self._error)
+
+
+class LazyWork(RingWork):
+    """A collective that has begun; the `rest` is done by whoever waits first.
+
+    `background(task)` has a thread do it, for those who do not wait but want to be told.
+    """
+
+    def __init__(
+        self, result: Any, rest: Callable[[], object], background: Callable[[Callable[[], None]], None]
+    ) -> None:
+        super().__init__(result)
+        self._rest: Callable[[], object] | None = rest
+        self._background = background
+        self._in_background = False
+        self._settling = threading.Lock()
+
+    def proceed(self) -> None:
+        """Make it end although nobody waits. Returns at once; idempotent."""
+        if not self._in_background and not self._ended.is_set():
+            self._in_background = True
+            self._background(self._settle)
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        """See RingWork."""
+        if timeout:
+            self.proceed()
+        else:
+            self._settle()
+        return super().wait(timeout)
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """See RingWork."""
+        self.proceed()
+        return super().get_future()
+
+    def is_completed(self) -> bool:
+        """See RingWork."""
+        self.proceed()
+        return super().is_completed()
+
+    def _settle(self) -> None:
+        with self._settling:
+            if self._ended.is_set():
+                return
+            try:
+                assert self._rest is not None
+                self._rest()
+            except BaseException as error:
+                self.complete(error)
+            else:
+                self.complete()
+            self._rest = None
 
 
 class Together(Work):
@@ -66,9 +136,9 @@ class Together(Work):
         super().__init__()
         self._works = list(works)
 
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
         """Block until all have ended."""
-        return all(work.wait(timeout) for work in self._works)
+        return all([work.wait(timeout) for work in self._works])
 
     def get_future(self) -> torch.futures.Future[Any]:
         """Holds the output tensors of all of them in a row."""
