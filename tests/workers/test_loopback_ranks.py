@@ -194,7 +194,7 @@ def test_a_schedule_with_a_bug_is_quoted(client: WorkersClient, job: MakeJob):
 
 
 def test_a_policy_that_loses_a_rank_is_refused(client: WorkersClient, job: MakeJob):
-    client.start(job(collectives=3, agent=Agent(every=1, policy="builtins:list")))
+    client.start(job(collectives=3, agent=Agent(every=1, policy="damaged_schedules:losing")))
     with pytest.raises(WorkerFailed, match=r"rank 0 \(amsterdam\): "):
         client.run(lambda _: None)
 

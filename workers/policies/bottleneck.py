@@ -30,7 +30,7 @@ def best_ring(bandwidths: Matrix, current: Order, latencies_s: dict[tuple[int, i
         return linkrings.best_ring(isolated(bandwidths), n, current).order
     best = tours.widest_tour(bandwidths)
     rate = bottleneck_bps(bandwidths, best)
-    if latencies_s:
+    if latencies_s and any(latencies_s.values()):
         best = tours.cheapest_tour(
             tuple(
                 tuple(latencies_s.get((a, b), 0.0) if bandwidths[a][b] >= rate else math.inf for b in range(n))

@@ -55,6 +55,15 @@ class SharedRing:
         return 0.0 if self.is_proven else self.bound_bps / self.rate_bps - 1 if self.rate_bps > 0 else math.inf
 
 
+def prepare(ranks: int) -> None:
+    """Import what a search over so many ranks needs, so that the first decision does not pay for it (1 s)."""
+    if ranks > SMALL_RANKS:
+        from ortools.sat.python import cp_model
+        from scipy.optimize import linprog
+
+        del cp_model, linprog
+
+
 def best_ring(network: Network, ranks: int, current: Order, limit: float = LIMIT) -> SharedRing:
     """A fastest ring, of those the one of least delay, beginning with the first rank of `current`.
 
@@ -140,7 +149,7 @@ class _Search:
                 refuted = at
             open_ = at
         rate = ring_bps(self._network, self._best)
-        if self._network.latencies_s and rate > 0:
+        if any((self._network.latencies_s or {}).values()) and rate > 0:
             self._best = self._quickest(rate)
         return SharedRing(self._best, rate, rates[refuted - 1] if refuted - 1 > found else rate)
 

@@ -49,11 +49,16 @@ class LinksUnknown(RingroadError):
 def links_of(view: RingView, policy: str) -> Network:
     """The view's network. LinksUnknown, naming the policy, if there is none."""
     if view.network is None:
-        raise LinksUnknown(
-            f"ring policy {policy!r} needs links and routes, and measurements between pairs show neither",
-            "take the bandwidths from feed or oracle, or use the policy bottleneck",
-        )
+        raise needs_links(policy)
     return view.network
+
+
+def needs_links(policy: str) -> LinksUnknown:
+    """The error of a policy that cannot work on what its source sees."""
+    return LinksUnknown(
+        f"ring policy {policy!r} needs links and routes, and measurements between pairs show neither",
+        "take the bandwidths from feed or oracle, or use the policy bottleneck",
+    )
 
 
 def chosen(view: RingView, best: Order, now_bps: float, best_bps: float) -> Order:
