@@ -42,7 +42,7 @@ class RingAgent:
         self._policy = policy(job.agent.policy)
         if job.agent.policy in NEED_LINKS and job.agent.source in ("probe", "passive"):
             raise needs_links(job.agent.policy)
-        if control.rank() == _LEADER and job.agent.every:
+        if control.rank() == _LEADER and job.agent.policy in NEED_LINKS:
             linkrings.prepare(len(job.ranks))
         self._listed = tuple(range(len(job.ranks)))
         self._turns = 0
