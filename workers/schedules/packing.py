@@ -57,8 +57,8 @@ class Packing:
 def trees(network: Network, ranks: int) -> Packing:
     """The packing of arborescences. NoSchedule if a rank is cut off.
 
-    Where neighbouring DCs reach each other over single links that join all DCs, only those pairs are used: a relay in a
-    DC on the way costs no link more, and keeps its copy.
+    Where every link joins two DCs that reach each other over it, only those pairs are used: a relay in a DC on the way
+    costs no link more, and keeps its copy. Else pairs take the routes they have, and those may keep it below the limit.
     """
     pairs = usable_pairs(network, ranks)
     pricing = _Pricing(network, pairs, ranks)
@@ -81,8 +81,8 @@ def rings(network: Network, ranks: int, most: int = MOST_RINGS) -> Packing:
     """
     pricing = _Pricing(network, [pair for pair in network.routes if network.pair_bps(pair) > 0], ranks)
     first = best_ring(network, ranks, tuple(range(ranks))).order
-    columns = [pricing.ring(first), pricing.ring(tuple(reversed(first)))]
-    columns = [column for column in columns if all(pair in pricing.usable for pair in column.pairs)]
+    orders = [order for order in (first, tuple(reversed(first))) if pricing.usable.issuperset(edges_of(order))]
+    columns = [pricing.ring(order) for order in orders]
     if not columns:
         raise NoSchedule("no ring joins all DCs")
     shares, bound = _solve(network, columns, [(None,)], pricing.new_rings)
@@ -120,23 +120,11 @@ def _along(shares: Sequence[tuple[_Column, float]]) -> Forest:
 
 
 def usable_pairs(network: Network, ranks: int) -> list[Pair]:
-    """Pairs of one link each if they join all ranks in both directions, else all pairs that carry anything."""
-    carrying = sorted(pair for pair in network.routes if network.pair_bps(pair) > 0)
+    """Pairs over one link each if those are all the links there are, else all pairs that carry anything."""
+    carrying = sorted(pair for pair in network.routes if network.pair_bps(pair) > 0 and max(pair) < ranks)
     single = [pair for pair in carrying if len(network.routes[pair]) == 1]
-    return single if _joins(single, ranks) else carrying
-
-
-def _joins(pairs: Sequence[Pair], ranks: int) -> bool:
-    def reached(steps: Sequence[Pair]) -> int:
-        seen, frontier = {0}, [0]
-        while frontier:
-            here = frontier.pop()
-            new = [b for a, b in steps if a == here and b not in seen]
-            seen.update(new)
-            frontier += new
-        return len(seen)
-
-    return reached(pairs) == ranks and reached([(b, a) for a, b in pairs]) == ranks
+    links = {edge for edge in network.capacities_bps if network.capacity_bps(edge) > 0}
+    return single if links <= {network.routes[pair][0] for pair in single} else carrying
 
 
 class _Pricing:
