@@ -29,10 +29,10 @@ from workers.backend.automatic import from_environment
 from workers.backend.cutting import parts
 from workers.backend.engine import Engine
 from workers.backend.lane import Lane
-from workers.backend.reductions import COMBINE
+from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, Rest, users_tag
 from workers.backend.work import LazyWork, Together
-from workers.backend.written import Written, check_same_type, finish_all, flat
+from workers.backend.written import Written, check_same_type, finish_all, flat, known
 
 SMALL_BYTES = 64 * 1024
 """A collective for which a rank would have to send no more than that in all is spread by dissemination."""
@@ -139,6 +139,7 @@ class RingProcessGroup(dist.ProcessGroup):
         (tensor,), op = tensors, opts.reduceOp.op
         if op not in COMBINE or tensor.layout != torch.strided:
             return self._control.allreduce(tensors, opts)
+        check_reducible(op, tensor.dtype)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
             return self._begun(self._small.all_reduce(tensor, op), [tensor], opts)
         written = Written(tensor, keep=True)
@@ -179,8 +180,7 @@ class RingProcessGroup(dist.ProcessGroup):
     def _reduce_scatter(self, output: torch.Tensor, shards: list[torch.Tensor], opts: Any) -> Work:
         opts = opts or ReduceScatterOptions()
         op = opts.reduceOp.op
-        if op not in COMBINE:
-            raise ValueError(f"reduce_scatter has no {op}")
+        check_reducible(op, output.dtype)
         if shards[self.rank()].numel() != output.numel():
             raise ValueError("the output must be as large as this rank's shard")
         check_same_type(output, *shards)
@@ -206,7 +206,7 @@ class RingProcessGroup(dist.ProcessGroup):
         (tensor,), root = tensors, opts.rootRank
         written = Written(tensor, keep=True)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
-            return self._stock(self._control.broadcast([written.contiguous], opts), [written], [tensor], opts)
+            return self._stock(self._control.broadcast([written.bytes], opts), written, tensor, opts)
 
         def collective(lane: Lane) -> None:
             moves.broadcast(lane, written.bytes, root)
@@ -215,11 +215,16 @@ class RingProcessGroup(dist.ProcessGroup):
         return self._engine.collective(collective, [tensor])
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        """`dist.all_to_all`: stock gloo's, straight from each to each: a ring would carry bytes further."""
-        opts = opts or AllToAllOptions()
+        """`dist.all_to_all`: what rank a lists for b has the size that b lists for a, any size."""
+        check_same_type(*outputs, *inputs)
         written = [Written(tensor) for tensor in outputs]
-        incoming, outgoing = [w.contiguous for w in written], [tensor.contiguous() for tensor in inputs]
-        return self._stock(self._control.alltoall(incoming, outgoing, opts), written, list(outputs), opts)
+        rest = self._small.all_to_all([w.bytes for w in written], [flat(i).view(torch.uint8) for i in inputs])
+
+        def finish() -> None:
+            rest()
+            finish_all(written)
+
+        return self._begun(finish, list(outputs), opts)
 
     def all_to_all_single(
         self,
@@ -232,20 +237,19 @@ class RingProcessGroup(dist.ProcessGroup):
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
         opts = opts or AllToAllOptions()
         written = Written(output)
-        work = self._control.alltoall_base(
-            written.contiguous, input.contiguous(), list(output_splits), list(input_splits), opts
-        )
-        return self._stock(work, [written], [output], opts)
+        arriving, leaving = known(written.contiguous), known(input.contiguous())
+        work = self._control.alltoall_base(arriving, leaving, list(output_splits), list(input_splits), opts)
+        return self._stock(work, written, output, opts)
 
     alltoall_base = all_to_all_single
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """`dist.gather`: stock gloo's, straight to the root."""
-        return self._control.gather(outputs, inputs, opts)
+        return self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """`dist.scatter`: stock gloo's, straight from the root."""
-        return self._control.scatter(outputs, inputs, opts)
+        return self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
 
     def send(self, tensors: Tensors, to: int, tag: int) -> Work:
         """`dist.send`, `dist.isend`: stock gloo's, with tags up to 30 bits."""
@@ -285,16 +289,14 @@ class RingProcessGroup(dist.ProcessGroup):
             work.proceed()
         return work
 
-    def _stock(self, work: Work, written: list[Written], result: list[torch.Tensor], opts: Any) -> Work:
-        """gloo's work, with what has to follow it."""
-        if not any(tensor.is_copy for tensor in written):
-            return work
+    def _stock(self, work: Work, written: Written, tensor: torch.Tensor, opts: Any) -> Work:
+        """gloo's work, whose result is `tensor`."""
 
         def rest() -> None:
             work.wait()
-            finish_all(written)
+            written.finish()
 
-        return self._begun(rest, result, opts)
+        return self._begun(rest, [tensor], opts)
 
 
 def _together(works: list[Work]) -> Work:

@@ -8,6 +8,7 @@ that for all_reduce.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import torch
 from torch.distributed import ReduceOp, Work
@@ -29,6 +30,17 @@ COMBINE: dict[ReduceOp.RedOpType, Combine] = {
     ReduceOp.BXOR: torch.bitwise_xor,
 }
 """Element by element, with `out=`."""
+
+
+@lru_cache
+def check_reducible(op: ReduceOp.RedOpType, dtype: torch.dtype) -> None:
+    """ValueError if tensors of that type cannot be reduced so: better before anything moves than halfway."""
+    try:
+        total = COMBINE[op](torch.ones(1, dtype=dtype), torch.ones(1, dtype=dtype))
+        if op == ReduceOp.AVG:
+            average(total, 1)
+    except (KeyError, RuntimeError) as error:
+        raise ValueError(f"{dtype} cannot be reduced by {op}") from error
 
 
 def average(total: torch.Tensor, ranks: int) -> None:

@@ -68,6 +68,15 @@ class Dissemination:
             self._rows(torch.cat(list(shards))), mine, op, lambda total: output.detach().copy_(total.view_as(output))
         )
 
+    def all_to_all(self, incoming: Sequence[torch.Tensor], outgoing: Sequence[torch.Tensor]) -> Rest:
+        """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; flat, of any size, large too: all pairs at once."""
+        n, rank, group, ticket = self._size, self._rank, self._group, self.ticket()
+        peers = [(rank + distance) % n for distance in range(1, n)]
+        works = [group.recv([incoming[p]], p, ticket) for p in reversed(peers) if incoming[p].numel()]
+        works += [group.send([outgoing[p]], p, ticket) for p in peers if outgoing[p].numel()]
+        incoming[rank].copy_(outgoing[rank])
+        return lambda: [work.wait() for work in works] and None
+
     def barrier(self, ticket: int) -> Rest:
         """Done when every rank has come here."""
         return self._spread(torch.zeros((self._size, 1), dtype=torch.uint8), ticket)
