@@ -37,7 +37,7 @@ def run_lanes(
     Raises the first error of any thread at once; the others end when gloo gives up, and touch nothing but its buffers.
     """
     counts = Counter(s.to for s in (*plan.sends, *(s for receive in plan.receives for s in receive.forward)))
-    outgoing = {peer: _Outgoing(count, send) for peer, count in sorted(counts.items())}
+    outgoing = {peer: Outgoing(count, send) for peer, count in sorted(counts.items())}
     for own in plan.sends:
         outgoing[own.to].put(own)
 
@@ -70,7 +70,7 @@ def _reporting(task: Callable[[], None], ended: queue.SimpleQueue[BaseException 
         ended.put(None)
 
 
-class _Outgoing:
+class Outgoing:
     """What waits for one peer, the first due in front; `run` sends `count` chunks and ends."""
 
     def __init__(self, count: int, send: Callable[[Send], Waitable]) -> None:
@@ -80,6 +80,7 @@ class _Outgoing:
         self._changed = threading.Condition()
 
     def put(self, send: Send) -> None:
+        """Add one that waits."""
         with self._changed:
             heapq.heappush(self._waiting, (send.due, self._put, send))
             self._put += 1
@@ -92,6 +93,7 @@ class _Outgoing:
             self._changed.notify()
 
     def run(self) -> None:
+        """Block until all have left, each once the one before is with the kernel."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._left <= 0)
