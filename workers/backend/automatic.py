@@ -61,7 +61,7 @@ def from_environment(data: ProcessGroupGloo, group_name: str, ranks: Sequence[in
     try:
         whole = job_from_json(json.loads(text))
         job = replace(whole, ranks=tuple(whole.ranks[rank] for rank in ranks))
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (InputError, ValueError, TypeError, KeyError, IndexError) as error:
         remedy = f"let `ringroad exec` set it, or give a job as JSON: {type(error).__name__}: {error}"
         raise InputError("holds no job for these ranks", place=VARIABLE, value=text[:200], remedy=remedy) from error
     return AutomaticAgent(job, data, group_name, ranks)
