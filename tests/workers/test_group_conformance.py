@@ -288,12 +288,11 @@ def test_work_is_done_in_the_background_and_its_future_holds_the_result():
     def main() -> None:
         both = Both()
         n = both.size
-        told: list[float] = []
-        works = []
+        works, told = [], []
         tensors = [torch.full((size,), both.rank + 1.0) for size in (3, 200_000, 5, 300_000)]
         for tensor in tensors:
             work = dist.all_reduce(tensor, async_op=True)
-            work.get_future().then(lambda future: told.append(future.value()[0][0].item()))
+            told.append(work.get_future().then(lambda future: future.value()[0][0].item()))
             works.append(work)
         gathered = torch.empty(n * 50_000)
         gathering = dist.all_gather_single(gathered, torch.full((50_000,), float(both.rank)), async_op=True)
@@ -304,9 +303,25 @@ def test_work_is_done_in_the_background_and_its_future_holds_the_result():
         expected = n * (n + 1) / 2
         assert all(torch.equal(tensor, torch.full_like(tensor, expected)) for tensor in tensors)
         assert torch.equal(gathered, torch.arange(float(n)).repeat_interleave(50_000))
-        assert works[1].get_future().wait()[0] is not None
-        dist.barrier()
-        assert told == [expected] * 4
+        assert [future.wait() for future in told] == [expected] * 4
+        assert works[1].get_future().wait()[0] is tensors[1]
+
+    run_ranks(3, main)
+
+
+def test_what_follows_a_collective_may_be_collectives():
+    """As PowerSGD's hook does it: a callback that waits for what the same thread would have to run."""
+
+    def main() -> None:
+        tensor = torch.ones(100_000)
+
+        def again(future: torch.futures.Future) -> torch.Tensor:
+            (got,) = future.value()
+            dist.all_reduce(got)
+            return dist.all_reduce(got, async_op=True).get_future().wait()[0]
+
+        chained = dist.all_reduce(tensor, async_op=True).get_future().then(again).wait()
+        assert (chained == 3**3).all()
 
     run_ranks(3, main)
 

@@ -11,8 +11,14 @@ from functools import cached_property
 
 from workers.schedules.plan import MAX_TRANSFERS
 
-CHUNK_BYTES = 512 * 1024
-"""What travels as one message: small enough to be passed on soon, large enough that Python's part does not show."""
+CHUNK_BYTES = 1024 * 1024
+"""The most that travels as one message: what is passed on has to be here first, but each message costs some Python."""
+
+PIPELINE = 4
+"""Chunks that a shard is cut into however small it is: a rank passes one on while the next comes in."""
+
+LEAST_CHUNK_BYTES = 16 * 1024
+"""Unless they would be smaller than that."""
 
 CHAIN_CHUNK_BYTES = 64 * 1024
 """The least a broadcast is cut into: each further rank of the chain waits for one chunk."""
@@ -29,8 +35,8 @@ def parts(total: int, count: int) -> tuple[tuple[int, int], ...]:
 
 def chunks_per_shard(shard_bytes: int, ranks: int) -> int:
     """Into how many chunks each shard is cut when the largest has `shard_bytes`: at least 1, fewer than tags allow."""
-    most = MAX_TRANSFERS // (2 * ranks)
-    return min(max(1, -(-shard_bytes // CHUNK_BYTES)), most)
+    wanted = max(-(-shard_bytes // CHUNK_BYTES), min(PIPELINE, shard_bytes // LEAST_CHUNK_BYTES))
+    return min(max(1, wanted), MAX_TRANSFERS // (2 * ranks))
 
 
 def chunks_of_chain(size_bytes: int) -> int:

@@ -26,13 +26,16 @@ class RingWork(Work):
         self._error: BaseException | None = None
 
     def complete(self, error: BaseException | None = None) -> None:
-        """Called once, by the thread that has run it; callbacks of the future run here."""
+        """Called once, by the thread that has run it.
+
+        Callbacks of the future run in a thread of their own: they may wait for collectives that this one has to run.
+        """
         with self._lock:
             self._error = error
             self._ended.set()
             future = self._future
         if future is not None:
-            self._fulfil(future)
+            threading.Thread(target=self._fulfil, args=(future,), name="ring backend: callbacks", daemon=True).start()
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         """Block until it has ended. Raises what it raised; RuntimeError after `timeout`, which breaks nothing."""
