@@ -31,6 +31,7 @@ TIE_LIMIT = 0.2
 """The part of it that may go into finding the least delay among equally fast rings."""
 
 CUT_ROUNDS = 6
+CUTS_IN_VAIN = 2
 _UNITS = 10**6
 
 _TIGHT = 1 + 1e-9
@@ -166,14 +167,15 @@ class _Search:
     def _relaxed_bps(self) -> float:
         """Upper bound from the linear relaxation, edges taken in part, with every subset left at least once.
 
-        Subsets are added as the solution shows them (Dantzig, Fulkerson and Johnson 1954), `CUT_ROUNDS` times.
+        Subsets are added as the solution shows them (Dantzig, Fulkerson and Johnson 1954), `CUT_ROUNDS` times at most.
         """
         subsets: list[set[int]] = []
-        bound = math.inf
+        bound, in_vain = math.inf, 0
         reached_bps = ring_bps(self._network, self._best)
         for _ in range(CUT_ROUNDS):
-            bound, taken = self._relaxed(subsets)
-            if bound <= reached_bps * _TIGHT:
+            before, (bound, taken) = bound, self._relaxed(subsets)
+            in_vain = in_vain + 1 if bound > before * (1 - 1e-6) else 0
+            if bound <= reached_bps * _TIGHT or in_vain >= CUTS_IN_VAIN:
                 break
             left = _left_too_seldom(self._ranks, self._pairs, taken)
             if not left:
