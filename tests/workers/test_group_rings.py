@@ -77,7 +77,7 @@ def agent_job(folder: Path, **agent: object) -> str:
         ranks=tuple(Rank(dc) for dc in ("oslo", "lima", "pune", "nara")),
         size_bytes=4,
         log_folder=str(folder),
-        agent=Agent(source="probe", probe=Probe(chunk_bytes=4096), **agent),  # type: ignore[arg-type]
+        agent=Agent(**{"source": "probe", "probe": Probe(chunk_bytes=4096), **agent}),  # type: ignore[arg-type]
     )
     return json.dumps(job_to_json(job))
 
@@ -102,6 +102,20 @@ def test_an_agent_of_the_environment_changes_the_ring_under_a_script_that_knows_
     assert [(change["before_collective"], change["epoch"]) for change in changes] == [(2, 1), (4, 2), (6, 3)]
     assert changes[-1]["to"] == list(rings[0].order)
     assert changes[-1]["group_ranks"] == [0, 1, 2, 3]
+
+
+def test_a_passive_agent_sees_what_the_collectives_show(tmp_path: Path):
+    def main() -> None:
+        os.environ[VARIABLE] = agent_job(tmp_path, every=2, policy="fixed", source="passive")
+        whole = dist.new_group(list(range(4)))
+        shard, gathered = torch.ones(BULK), torch.empty(4 * BULK)
+        for _ in range(3):
+            dist.all_gather_single(gathered, shard, group=whole)
+
+    run_ranks(4, main)
+    (change,) = [json.loads(line) for line in (tmp_path / CHANGES).read_text().splitlines()]
+    seen = {(a, b) for a in range(4) for b in range(4) if a != b and change["ages_s"][a][b] is not None}
+    assert seen == {(0, 1), (1, 2), (2, 3), (3, 0)}
 
 
 def test_an_environment_that_holds_no_job_is_named(tmp_path: Path):

@@ -19,6 +19,7 @@ from torch.distributed import ProcessGroupGloo
 from topologies.errors import InputError
 from workers.agent import Ring, RingAgent
 from workers.job import Job, job_from_json
+from workers.passive import Arrival
 from workers.turns import agent_is_due
 
 VARIABLE = "RINGROAD_AGENT"
@@ -43,6 +44,11 @@ class AutomaticAgent:
         if change is not None and self._is_first:
             self._record(change)
         return self._agent.ring
+
+    def after(self, arrivals: Sequence[Arrival]) -> None:
+        """What this rank saw of a bulk collective."""
+        if self._agent.observes:
+            self._agent.observe(arrivals)
 
     def _record(self, change: dict[str, Any]) -> None:
         line = json.dumps(change | {"group": self._group_name, "group_ranks": self._ranks}) + "\n"

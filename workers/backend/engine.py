@@ -21,6 +21,7 @@ from workers.agent import Disagreement, Ring
 from workers.backend.automatic import AutomaticAgent
 from workers.backend.lane import Lane
 from workers.backend.work import RingWork
+from workers.passive import Arrival
 
 Task = Callable[[], object]
 
@@ -42,9 +43,14 @@ class Engine:
         """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once."""
 
         def task() -> None:
-            if self._agent is not None:
-                self.ring = self._agent.before(next(self._collectives), self.ring, self._sequence)
-            collective(Lane(self._data, self.ring, next(self._sequence)))
+            agent = self._agent
+            if agent is None:
+                collective(Lane(self._data, self.ring, next(self._sequence)))
+                return
+            self.ring = agent.before(next(self._collectives), self.ring, self._sequence)
+            arrivals: list[Arrival] = []
+            collective(Lane(self._data, self.ring, next(self._sequence), arrivals))
+            agent.after(arrivals)
 
         return self.work(task, result)
 

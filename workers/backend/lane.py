@@ -6,17 +6,25 @@ ever waits with a timeout of its own: a short one would close every connection o
 
 from __future__ import annotations
 
+import time
+
 import torch
 from torch.distributed import ProcessGroupGloo, Work
 
 from workers.agent import Ring
 from workers.collectives import tag
+from workers.job import ELEMENT_BYTES
+from workers.passive import Arrival
+from workers.schedules.plan import Chunk
 
 
 class Lane:
     """One collective of one rank. Numbers are unique per pair of ranks and direction; other collectives never match."""
 
-    def __init__(self, group: ProcessGroupGloo, ring: Ring, sequence: int) -> None:
+    def __init__(
+        self, group: ProcessGroupGloo, ring: Ring, sequence: int, arrivals: list[Arrival] | None = None
+    ) -> None:
+        self._arrivals = arrivals
         self._group, self._first = group, tag(ring.epoch, sequence, 0)
         self.rank, self.order, self.size = group.rank(), ring.order, group.size()
         self.place = ring.order.index(self.rank)
@@ -30,6 +38,12 @@ class Lane:
     def receive(self, view: torch.Tensor, source: int, number: int) -> Work | None:
         """`view` (contiguous) will be filled from rank `source`. None if it is empty: then nothing comes."""
         return self._group.recv([view], source, self._first + number) if view.numel() else None
+
+    def arrived(self, shard: int, view: torch.Tensor) -> None:
+        """`view` has just come from the previous rank. `shard` is that rank if it had it all from the start."""
+        if self._arrivals is not None:
+            chunk = Chunk(shard, 0, view.nbytes // ELEMENT_BYTES)
+            self._arrivals.append(Arrival(self.previous, chunk, time.monotonic()))
 
 
 def done(work: Work | None) -> None:

@@ -62,6 +62,8 @@ class GatherRound:
         for position, work in enumerate(self._arriving):
             done(work)
             step, chunk = divmod(position, self._count)
+            if self._first == 0:  # else the owner had to wait for its chunks itself
+                lane.arrived(lane.order[lane.place - step - 1], self._piece(step + 1, chunk))
             if step + 2 < lane.size:
                 piece = self._piece(step + 1, chunk)
                 self._leaving.append(lane.send(piece, lane.next, self._number(step + 1, chunk)))

@@ -119,6 +119,7 @@ def _reduce(
         whose = owner(transfer.step)
         here, own = slot(number), pieces[whose][chunk]
         done(arriving[number])
+        lane.arrived(whose if transfer.step else lane.previous, here)
         if transfer.step == course.steps - 1:
             combine(here, own, out=final[chunk])
             if op == ReduceOp.AVG:
