@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from topologies.errors import InputError
+from workers.schedules import PLANNED
 
 ELEMENT_BYTES = 4
 """Shards are made of 32-bit elements, so that every element can say which shard and which collective it belongs to."""
@@ -134,6 +135,8 @@ class Job:
         known = bool(self.implementations) and set(self.implementations) <= {"ring", "gloo"}
         _check(known, "implementations", self.implementations, "ring, gloo, or both in turn")
         measures = self.agent.every > 0 or self.initial_order == "measured_once"
+        plans = "planned for links as they are measured: give agent.every, or initial_order measured_once"
+        _check(self.schedule not in PLANNED or measures, "schedule", self.schedule, plans)
         asks = measures and self.agent.source in ("feed", "oracle")
         _check(not asks or self.bandwidth_socket is not None, "bandwidth_socket", None, "feed and oracle need one")
         _check(Path(self.log_folder).is_absolute(), "log_folder", self.log_folder, "give an absolute path")

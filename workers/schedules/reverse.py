@@ -30,7 +30,6 @@ class Sum:
     chunk: Chunk
     parts: tuple[PartialSum, ...]
     send: Send | None
-    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,7 @@ def reduce_scatter(plan: RankPlan) -> ReducePlan:
     Transfers keep their numbers: what came from a rank goes to it. Sums with fewer ranks behind them come first, as
     their chunks came last in the gather, so that they leave in an order in which everybody can add.
     """
-    passed_on = [
-        Sum(r.chunk, _parts(r.forward), Send(r.source, r.chunk, r.number), r.lane) for r in reversed(plan.receives)
-    ]
+    passed_on = [Sum(r.chunk, _parts(r.forward), Send(r.source, r.chunk, r.number)) for r in reversed(plan.receives)]
     by_chunk: dict[Chunk, list[Send]] = {}
     for send in plan.sends:
         by_chunk.setdefault(send.chunk, []).append(send)
