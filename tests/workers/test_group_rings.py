@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import torch
 import torch.distributed as dist
 from ranks import run_ranks
 
+from topologies import wire
 from topologies.errors import InputError
 from workers.agent import Disagreement, Ring
 from workers.backend.automatic import CHANGES, VARIABLE
@@ -72,9 +75,13 @@ def test_what_is_no_order_or_no_ring_is_refused():
     run_ranks(2, main)
 
 
-def agent_job(folder: Path, **agent: object) -> str:
+DCS = ("oslo", "lima", "pune", "nara")
+
+
+def agent_job(folder: Path, dcs: tuple[str, ...] = DCS, **agent: object) -> str:
     job = Job(
-        ranks=tuple(Rank(dc) for dc in ("oslo", "lima", "pune", "nara")),
+        ranks=tuple(Rank(dc) for dc in dcs),
+        bandwidth_socket=str(folder / "bandwidths.sock"),
         size_bytes=4,
         log_folder=str(folder),
         agent=Agent(**{"source": "probe", "probe": Probe(chunk_bytes=4096), **agent}),  # type: ignore[arg-type]
@@ -101,7 +108,38 @@ def test_an_agent_of_the_environment_changes_the_ring_under_a_script_that_knows_
     changes = [json.loads(line) for line in (tmp_path / CHANGES).read_text().splitlines()]
     assert [(change["before_collective"], change["epoch"]) for change in changes] == [(2, 1), (4, 2), (6, 3)]
     assert changes[-1]["to"] == list(rings[0].order)
-    assert changes[-1]["group_ranks"] == [0, 1, 2, 3]
+    assert changes[-1]["members"] == [[0], [1], [2], [3]]
+
+
+def test_ranks_of_one_dc_stay_together_when_the_network_is_told_by_dc(tmp_path: Path):
+    """Six ranks in four DCs. Fast are 0 → 2 → 1 → 3 → 0 of the four; the listed order uses a slow link."""
+    fast = {(0, 2), (2, 1), (1, 3), (3, 0)}
+    reply = {"bandwidths": [[9e8 if (a, b) in fast else 1e8 for b in range(4)] for a in range(4)]}
+    asked: list[list[str]] = []
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            for message in wire.messages(connection):
+                asked.append(message["dcs"])
+                wire.send(connection, reply)
+
+    def main() -> Ring:
+        dcs = (*DCS, "oslo", "pune")
+        os.environ[VARIABLE] = agent_job(tmp_path, dcs, every=1, policy="bottleneck", source="feed")
+        whole = dist.new_group(list(range(6)))
+        for _ in range(2):
+            assert_bulk_works(whole)
+        return ring_of(whole)
+
+    with wire.listen(tmp_path / "bandwidths.sock") as server:
+        thread = threading.Thread(target=answer, args=(server,), daemon=True)
+        thread.start()
+        rings = run_ranks(6, main)
+        thread.join(timeout=5)
+    assert asked == [list(DCS)]
+    assert set(rings) == {Ring(1, (0, 4, 2, 5, 1, 3))}
+    assert json.loads((tmp_path / CHANGES).read_text())["members"] == [[0, 4], [1], [2, 5], [3]]
 
 
 def test_a_passive_agent_sees_what_the_collectives_show(tmp_path: Path):
