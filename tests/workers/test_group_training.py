@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import torch
 import torch.distributed as dist
-from ranks import run_ranks
+from ranks import HANGING_S, run_ranks
 from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from workers.group import ring_of, set_order
 
 STEPS = 4
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_transformer.py"
 
 
 def model() -> nn.Module:
@@ -72,8 +80,6 @@ def test_distributed_data_parallel_trains_bit_equal_parameters():
 
 
 def test_fully_sharded_data_parallel_2_trains_bit_equal_parameters():
-    from torch.distributed.fsdp import fully_shard
-
     def main() -> None:
         mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
         module = model()
@@ -90,8 +96,6 @@ def test_fully_sharded_data_parallel_2_trains_bit_equal_parameters():
 
 
 def test_the_zero_redundancy_optimizer_trains_bit_equal_parameters():
-    from torch.distributed.optim import ZeroRedundancyOptimizer
-
     def main() -> None:
         module = nn.parallel.DistributedDataParallel(model())
         optimizer = ZeroRedundancyOptimizer(module.parameters(), torch.optim.SGD, lr=0.1)
@@ -101,3 +105,19 @@ def test_the_zero_redundancy_optimizer_trains_bit_equal_parameters():
         assert_like_alone(list(module.parameters()))
 
     run_ranks(3, main)
+
+
+def test_the_example_trains_under_torchrun_and_prints_its_step_time():
+    arguments = ["--nproc-per-node", "2", os.fspath(EXAMPLE), "--steps", "3", "--width", "64"]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": os.fspath(EXAMPLE.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANGING_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks, backend ring, 110,272 parameters" in done.stdout
+    assert "step time: median" in done.stdout
+    assert "bit-equal on all ranks" in done.stdout
