@@ -12,11 +12,13 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from workers.passive import Arrival
 from workers.schedules.plan import RankPlan, Receive, Send
+from workers.schedules.reverse import Sum
 
 
 class Waitable(Protocol):
@@ -36,8 +38,7 @@ def run_lanes(
 
     Raises the first error of any thread at once; the others end when gloo gives up, and touch nothing but its buffers.
     """
-    counts = Counter(s.to for s in (*plan.sends, *(s for receive in plan.receives for s in receive.forward)))
-    outgoing = {peer: Outgoing(count, send) for peer, count in sorted(counts.items())}
+    outgoing = _outgoing((*plan.sends, *(s for receive in plan.receives for s in receive.forward)), send)
     for own in plan.sends:
         outgoing[own.to].put(own)
 
@@ -49,7 +50,39 @@ def run_lanes(
             for following in receive.forward:
                 outgoing[following.to].put(following)
 
-    tasks = [*(each.run for each in outgoing.values()), *(lambda lane=lane: listen(lane) for lane in lanes.values())]
+    _run(outgoing, [partial(listen, lane) for lane in lanes.values()])
+
+
+def run_sums(
+    lanes: Mapping[int, Sequence[tuple[Sum, Sequence[Waitable]]]],
+    add: Callable[[Sum], None],
+    send: Callable[[Send], Waitable],
+) -> None:
+    """Wait for the parts of each sum, `add` them (in the lane's thread), send it on. `lanes`: parts posted already.
+
+    Blocks until all of it is done; errors as in `run_lanes`.
+    """
+    outgoing = _outgoing([s.send for lane in lanes.values() for s, _ in lane if s.send], send)
+
+    def fill(lane: Sequence[tuple[Sum, Sequence[Waitable]]]) -> None:
+        for each, parts in lane:
+            for part in parts:
+                part.wait()
+            add(each)
+            if each.send is not None:
+                outgoing[each.send.to].put(each.send)
+
+    _run(outgoing, [partial(fill, lane) for lane in lanes.values()])
+
+
+def _outgoing(sends: Iterable[Send], send: Callable[[Send], Waitable]) -> dict[int, Outgoing]:
+    counts = Counter(each.to for each in sends)
+    return {peer: Outgoing(count, send) for peer, count in sorted(counts.items())}
+
+
+def _run(outgoing: Mapping[int, Outgoing], listeners: Sequence[Callable[[], None]]) -> None:
+    """Each in a thread of its own; the first error is raised at once."""
+    tasks = [*(each.run for each in outgoing.values()), *listeners]
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     for task in tasks:
         threading.Thread(target=_reporting, args=(task, ended), daemon=True).start()

@@ -86,13 +86,15 @@ def plan_of(forest: Forest, rank: int, shard: int, chunk: int) -> RankPlan:
         for piece in chunks_of(tree.root, end - begin, chunk):
             moved = Chunk(tree.root, begin + piece.begin, begin + piece.end)
             number = {pair: _next(numbers, pair) for pair in tree.edges}
-            due = piece.begin / (end - begin) + (0 if tree.paced else tree.depths[rank])
-            forward = tuple(Send(child, moved, number[rank, child], due) for child in children.get(rank, ()))
+            part = piece.begin / (end - begin)
+            due = part if tree.paced else part + tree.depths[rank]
+            forward = tuple(Send(child, moved, number[rank, child], due, tree.lane) for child in children.get(rank, ()))
             if rank == tree.root:
                 sends += forward
             else:
                 source = parent_of[rank]
-                receive = Receive(source, moved, number[source, rank], forward, tree.lane)
+                due = part if tree.paced else part + tree.depths[source]
+                receive = Receive(source, moved, number[source, rank], forward, tree.lane, due)
                 receives.append((tree.lane, tree.depths[rank], receive))
     receives.sort(key=lambda entry: entry[:2])
     sends.sort(key=lambda send: send.due)

@@ -32,13 +32,15 @@ class Send:
     chunk: Chunk
     number: int
     due: float = 0.0
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Receive:
     """`chunk` comes from rank `source`, and as soon as it is there every one of `forward` leaves.
 
-    What comes in one `lane` comes in the order of the plan; what comes in another waits for none of it.
+    What comes in one `lane` comes in the order of the plan; what comes in another waits for none of it. `due` is when
+    its source should send it.
     """
 
     source: int
@@ -46,6 +48,7 @@ class Receive:
     number: int
     forward: tuple[Send, ...] = ()
     lane: int = 0
+    due: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

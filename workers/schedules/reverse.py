@@ -24,17 +24,19 @@ class PartialSum:
 class Sum:
     """What a rank makes of one chunk of the result of rank `chunk.shard`: its own part plus `parts`.
 
-    It leaves by `send` as soon as all parts are in; None: this rank is the one whose result it is.
+    It leaves by `send` as soon as all parts are in; None: this rank is the one whose result it is. The sums of one
+    `lane` fill in the order of the plan, those of another wait for none of them.
     """
 
     chunk: Chunk
     parts: tuple[PartialSum, ...]
     send: Send | None
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReducePlan:
-    """What one rank does in a ReduceScatter: sums without parts leave at once, the others as they fill."""
+    """What one rank does in a ReduceScatter: sums without parts can leave at once, the others as they fill."""
 
     sums: tuple[Sum, ...]
 
@@ -42,15 +44,18 @@ class ReducePlan:
 def reduce_scatter(plan: RankPlan) -> ReducePlan:
     """The ReduceScatter along the edges of this rank's AllGather plan, each the other way round.
 
-    Transfers keep their numbers: what came from a rank goes to it. Sums with fewer ranks behind them come first, as
-    their chunks came last in the gather, so that they leave in an order in which everybody can add.
+    Transfers keep their numbers: what came from a rank goes to it. All runs backwards, so that what came last in the
+    gather, from furthest away, leaves first.
     """
-    passed_on = [Sum(r.chunk, _parts(r.forward), Send(r.source, r.chunk, r.number)) for r in reversed(plan.receives)]
+    passed_on = [
+        Sum(r.chunk, _parts(r.forward), Send(r.source, r.chunk, r.number, -r.due, r.lane), r.lane)
+        for r in reversed(plan.receives)
+    ]
     by_chunk: dict[Chunk, list[Send]] = {}
     for send in plan.sends:
         by_chunk.setdefault(send.chunk, []).append(send)
-    own = [Sum(chunk, _parts(tuple(sends)), None) for chunk, sends in by_chunk.items()]
-    return ReducePlan((*(s for s in passed_on if not s.parts), *(s for s in passed_on if s.parts), *own))
+    own = [Sum(chunk, _parts(tuple(sends)), None, sends[0].lane) for chunk, sends in reversed(by_chunk.items())]
+    return ReducePlan((*passed_on, *own))
 
 
 @dataclass(frozen=True, slots=True)
