@@ -22,6 +22,7 @@ Segments = Sequence[tuple[float, Capacities]]
 
 _SOURCE = object()
 _TOLERANCE = 1e-9
+_UNITS = 2**20
 
 
 def allgather_limit_s(capacities: Capacities, dcs: Sequence[str], size_bytes: float) -> float:
@@ -149,8 +150,13 @@ def _time_s(bits: float, rate_bps: float) -> float:
 def _max_flow_bps(capacities: Capacities, source: str, target: str) -> float:
     graph = nx.DiGraph()
     graph.add_nodes_from((source, target))
-    graph.add_edges_from((a, b, {"capacity": rate}) for (a, b), rate in capacities.items())
-    return nx.maximum_flow_value(graph, source, target, flow_func=nx.algorithms.flow.dinitz)
+    graph.add_edges_from((a, b, {"capacity": _whole(rate)}) for (a, b), rate in capacities.items())
+    return nx.maximum_flow_value(graph, source, target, flow_func=nx.algorithms.flow.dinitz) / _UNITS
+
+
+def _whole(value: float) -> int:
+    """In units so small that nothing is lost: networkx' Dinitz fails now and then where capacities are not integers."""
+    return round(value * _UNITS)
 
 
 def ring_limit_s(
@@ -204,10 +210,10 @@ def _violated_cuts(
     """Cuts that could not carry their shards in `duration_s`, at most one per DC."""
     graph = nx.DiGraph()
     for (src, dst), bits in _carried_bits(segments, start_s, duration_s).items():
-        graph.add_edge(src, dst, capacity=bits)
+        graph.add_edge(src, dst, capacity=_whole(bits))
     for dc in dcs:
-        graph.add_edge(_SOURCE, dc, capacity=shard_bits)
-    wanted = shard_bits * len(dcs)
+        graph.add_edge(_SOURCE, dc, capacity=_whole(shard_bits))
+    wanted = _whole(shard_bits) * len(dcs)
     cuts = []
     for dc in dcs:
         reached, (inside, _) = nx.minimum_cut(graph, _SOURCE, dc, flow_func=nx.algorithms.flow.dinitz)

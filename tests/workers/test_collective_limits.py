@@ -179,14 +179,20 @@ def test_an_all_reduce_is_bound_by_its_narrowest_cut_and_by_the_count_of_message
 
 
 @settings(max_examples=80, deadline=None)
-@given(rates=RATES, dcs=SOME_DCS)
-def test_the_bound_of_an_all_reduce_is_never_above_what_its_two_phases_can_reach(
-    rates: list[int], dcs: tuple[str, ...]
-):
-    # given the same buffer cut into n shards, ReduceScatter and AllGather one after the other are a valid AllReduce
-    edges, shard = network(rates), 1e6 / len(dcs)
-    both = reduce_scatter_limit_s(edges, dcs, shard) + allgather_limit_s(edges, dcs, shard)
-    assert all_reduce_limit_s(edges, dcs, 1e6) <= both * (1 + 1e-9)
+@given(rates=RATES)
+def test_the_bound_of_an_all_reduce_is_never_above_what_its_two_phases_can_reach(rates: list[int]):
+    # given DCs alone, where both phases reach their limits: one after the other, on n shards, they are an AllReduce
+    edges, shard = network(rates), 1e6 / len(SITES)
+    both = reduce_scatter_limit_s(edges, SITES, shard) + allgather_limit_s(edges, SITES, shard)
+    assert all_reduce_limit_s(edges, SITES, 1e6) <= both * (1 + 1e-9)
+
+
+def test_capacities_that_are_no_round_numbers_are_no_trouble():
+    # sums of floats that do not cancel exactly have broken max-flow codes before
+    rates = [0, 0, 9, 1, 0, 2, 3, 5, 0, 0, 0, 9, 1, 3, 0, 5, 0, 0, 9, 0]
+    for third in range(1, 40):
+        edges = {edge: rate * (1 + third / 3) * 0.1 for edge, rate in network(rates).items()}
+        assert allgather_limit_s(edges, SITES, 1e6 / 3) == pytest.approx(brute_force_s(edges, SITES, 1e6 / 3))
 
 
 def test_on_a_full_mesh_an_all_reduce_can_only_just_be_both_phases():
