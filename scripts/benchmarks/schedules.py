@@ -149,3 +149,13 @@ def promises(wans: int = 60) -> list[Promise]:
         medians = statistics.median(promised), statistics.median(of_best)
         found.append(Promise(dcs, transit, medians[0], max(promised), medians[1], min(of_best)))
     return found
+
+
+def isolated_promises() -> Iterator[Figure]:
+    """What exact pairwise bandwidths promise where ring edges share links, against what the ring then gets."""
+    for each in promises():
+        where = f"{each.dcs} DCs, {each.transit} transit sites"
+        label = f"isolated probes' promise, {where}, median (worst {each.worst_promised:.1f})"
+        yield figure(label, each.median_promised, "", "what the ring gets", Reach())
+        label = f"ring by isolated probes, {where}, median (worst {each.worst_of_best:.2f})"
+        yield figure(label, each.median_of_best, "", "best ring on shared links", Reach())
