@@ -52,14 +52,12 @@ def _candidates(view: RingView, network: Network) -> Iterator[Order]:
 def _time_s(network: Network, order: Order, bits: float) -> float:
     """Seconds from now until every link has carried `bits` for each ring edge that crosses it, at the ring's pace."""
     counts = loads(network, ((pair, 1.0) for pair in edges_of(order)))
-    starts = [at_s for at_s, _ in network.future]
-    ends = [*starts[1:], math.inf]
-    paces = [
-        min(capacities.get(edge, 0.0) / count for edge, count in counts.items()) for _, capacities in network.future
-    ]
     left = bits
-    for start, end, pace in zip(starts, ends, paces, strict=True):
-        if pace > 0 and left <= pace * (end - start):
+    for index, (start, capacities) in enumerate(network.future):
+        is_last = index + 1 == len(network.future)
+        length_s = math.inf if is_last else network.future[index + 1][0] - start
+        pace = min(capacities.get(edge, 0.0) / count for edge, count in counts.items())
+        if pace > 0 and left <= pace * length_s:
             return start + left / pace
-        left -= pace * (end - start) if pace > 0 else 0.0
+        left -= pace * length_s if pace > 0 else 0.0
     return math.inf
