@@ -15,6 +15,7 @@ setup(
         "matplotlib>=3.8",
         "networkx>=3.2",
         "numpy>=1.26",
+        "ortools>=9.10",
         "prometheus-client>=0.20",
         "pydantic>=2.6",
         "pyroute2>=0.7.12",

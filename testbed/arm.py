@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from testbed.fidelity import Verdict, judge_arm
 from testbed.fidelity_sampling import CpuSampler
 from testbed.runfolder import RunFolder
 from topologies.errors import RingroadError
+from topologies.model import Edge
 from workers.client import WorkersClient
 from workers.job import Agent, BackToBack, Every, Job, Rank
 from workers.limits import allgather_limit_over_time_s
@@ -34,6 +35,10 @@ Order = tuple[int, ...]
 
 LEAD_S = 0.25
 """From the decision to start until second 0 of the trace, so that every rank and the player hear of it in time."""
+
+
+FORESEEN_S = 120.0
+"""How far the oracle tells the future."""
 
 
 class ArmTimeout(RingroadError):
@@ -69,8 +74,9 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
     if experiment.controller.demands == "announced":
         announce(bed, experiment, range(len(bed.wan.dcs)))
     socket = bed.state / "bandwidths.sock"
+    trace = Trace(capacities(bed.wan, instants))
     with (
-        network_sources(bed) as sources,
+        network_sources(bed, trace) as sources,
         BandwidthService(socket, sources),
         _journal(bed, record),
         WorkersClient(setting.workers_socket) as workers,
@@ -90,6 +96,7 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
             pids |= zip(job.dcs, workers.start(job)["pids"], strict=True)
         drops = bed.stray_drops()
         start_at = time.monotonic() + LEAD_S
+        trace.started_at = start_at
         limits = _Limits(bed, instants, experiment, start_at)
 
         def on_event(event: dict[str, Any]) -> None:
@@ -171,20 +178,41 @@ class _Limits:
         return collective | {"limit_s": allgather_limit_over_time_s(self._segments, self._dcs, self._size_bytes, start)}
 
 
+@dataclass
+class Trace:
+    """What the links will carry, by seconds from `started_at` on; nothing is known before the arm starts."""
+
+    segments: Sequence[tuple[float, Mapping[Edge, float]]]
+    started_at: float | None = None
+
+    def future(self, now: float) -> list[tuple[float, Mapping[Edge, float]]]:
+        """From `now` until the horizon, by seconds from `now`, the first at 0."""
+        if self.started_at is None:
+            return []
+        shifted = [(self.started_at + at_s - now, rates) for at_s, rates in self.segments]
+        present = max((index for index, (at_s, _) in enumerate(shifted) if at_s <= 0), default=0)
+        return [(max(0.0, at_s), rates) for at_s, rates in shifted[present:] if at_s <= FORESEEN_S]
+
+
 @contextmanager
-def network_sources(bed: Testbed) -> Iterator[dict[str, Callable[[], Network]]]:
-    """What ring agents can ask: the controller's view, and what the kernel holds on the routes that are in force."""
+def network_sources(bed: Testbed, trace: Trace) -> Iterator[dict[str, Callable[[], Network]]]:
+    """What ring agents can ask: the controller's view, and what the kernel holds on the routes that are in force.
+
+    The oracle also tells what the trace will do.
+    """
+    delays_s = {edge: properties.delay_s for edge, properties in bed.wan.edges.items()}
     with ControllerClient(bed.state / "controller.sock") as controller:
 
         def feed() -> Network:
             view = controller.view()
-            return {e: 0.0 if e in view.down else rate for e, rate in view.capacities_bps.items()}, view.routes
+            rates = {e: 0.0 if e in view.down else rate for e, rate in view.capacities_bps.items()}
+            return Network(rates, view.routes, delays_s)
 
         def oracle() -> Network:
             rates = {
                 link.edge: link.properties.rate_bps if link.up and not link.blackholed else 0.0 for link in bed.links()
             }
-            return rates, controller.view().routes
+            return Network(rates, controller.view().routes, delays_s, trace.future(time.monotonic()))
 
         yield {"feed": feed, "oracle": oracle}
 

@@ -30,7 +30,7 @@ from topologies.units import format_duration, format_size
 from topologies.wanfile import builtin_files, load_wan, spec_faults, spec_to_wan
 from topologies.yamlfile import Loaded
 from workers.job import ELEMENT_BYTES
-from workers.policies import POLICIES
+from workers.policies import NEED_LINKS, POLICIES
 
 MAX_ARM_S = 24 * 3600.0
 """No arm takes longer than a day: beyond it a wrong unit is more likely than patience."""
@@ -59,7 +59,7 @@ class Arm:
 class Agent:
     """The ring agent: where its bandwidths come from, its policy, the gain it moves for (0.1 = 10 %)."""
 
-    source: Literal["probe", "feed", "oracle"]
+    source: Literal["probe", "passive", "feed", "oracle"]
     policy: str
     margin: float
 
@@ -357,6 +357,11 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
         if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
             remedy = "give 1s or more"
             yield Fault(("timeouts", name), "this is over before anything can be done", timeout_s, remedy)
+    if spec.agent.policy in NEED_LINKS and spec.agent.source not in ("feed", "oracle"):
+        message = "measurements between pairs show neither links nor routes, and this policy needs both"
+        yield Fault(("agent", "policy"), message, spec.agent.policy, "give source: feed, or policy: bottleneck")
+    if spec.agent.policy == "clairvoyant" and spec.agent.source == "feed":
+        yield Fault(("agent", "policy"), "the feed does not know the future", "clairvoyant", "give source: oracle")
     if not 0.01 <= spec.t_wan <= 86400:
         yield Fault(("t_wan",), "the WAN controller's period is out of range", spec.t_wan, "give 10ms to 24h")
 

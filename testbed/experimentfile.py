@@ -38,7 +38,7 @@ class FeedSpec(Strict):
 class AgentSpec(Strict):
     """Where the ring agent's bandwidths come from, how it chooses an order, and from which gain on it moves."""
 
-    source: Literal["probe", "feed", "oracle"] = "probe"
+    source: Literal["probe", "passive", "feed", "oracle"] = "probe"
     policy: Name = "bottleneck"
     margin: Probability = 0.1
 

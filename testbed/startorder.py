@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from testbed.arm import ArmSetting, Order, job_of, network_sources, starting
+from testbed.arm import ArmSetting, Order, Trace, job_of, network_sources, starting
 from testbed.bandwidths import BandwidthService
 from testbed.dynamics.player import Player
 from testbed.experiment import Arm, BlockPlan
@@ -32,7 +32,7 @@ def measure_start_order(setting: ArmSetting, block: BlockPlan) -> tuple[Order, d
     instants = setting.experiment.timeline(block.seed)
     found: list[dict[str, Any]] = []
     with (
-        network_sources(bed) as sources,
+        network_sources(bed, Trace(())) as sources,
         BandwidthService(bed.state / "bandwidths.sock", sources),
         WorkersClient(setting.workers_socket) as workers,
     ):

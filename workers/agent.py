@@ -6,8 +6,10 @@ time of all of it is charged: the collective starts when the agent is done.
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,15 @@ import torch
 from torch.distributed import ProcessGroupGloo
 
 from topologies.errors import RingroadError
-from workers.bandwidth import probe, told
-from workers.job import Job
-from workers.policies import POLICIES, RingView
-from workers.policies.view import Matrix, Order, bottleneck_bps, from_first
-from workers.registry import find
+from workers.bandwidth import Known, probe, told
+from workers.decision import Decision, Ring, decide
+from workers.job import ELEMENT_BYTES, Job
+from workers.passive import Arrival, Passive, seen
+from workers.policies import NEED_LINKS, RingView, linkrings, needs_links, policy
+from workers.policies.view import from_first
+from workers.schedules.forest import forest_from_json, forest_to_json
+
+__all__ = ["Disagreement", "Ring", "RingAgent"]
 
 _LEADER = 0
 
@@ -28,23 +34,29 @@ class Disagreement(RingroadError):
     """A decision that cannot be true: ranks would run different rings."""
 
 
-@dataclass(frozen=True)
-class Ring:
-    """The order all ranks run, and how often it has changed."""
-
-    epoch: int
-    order: Order
-
-
 class RingAgent:
     """One per rank; all ranks call `turn` before the same collective. `data` carries probes, `control` words."""
 
     def __init__(self, job: Job, data: ProcessGroupGloo, control: ProcessGroupGloo) -> None:
         self._job, self._data, self._control = job, data, control
-        self._policy = find(POLICIES, job.agent.policy, "ring policy")
+        self._policy = policy(job.agent.policy)
+        if job.agent.policy in NEED_LINKS and job.agent.source in ("probe", "passive"):
+            raise needs_links(job.agent.policy)
+        if control.rank() == _LEADER and job.agent.policy in NEED_LINKS:
+            linkrings.prepare(len(job.ranks))
         self._listed = tuple(range(len(job.ranks)))
         self._turns = 0
+        self._passive = Passive(job.agent.half_life_s)
         self.ring = Ring(0, job.start_order or self._listed)
+
+    def observe(self, arrivals: Sequence[Arrival]) -> None:
+        """What this rank saw of a collective: when each chunk came. Only the source `passive` makes use of it."""
+        self._passive.observe(seen(arrivals, ELEMENT_BYTES))
+
+    @property
+    def observes(self) -> bool:
+        """Whether `observe` is of use."""
+        return self._job.agent.source == "passive"
 
     def turn(self, collective: int, sequence: int) -> dict[str, Any] | None:
         """Measure, decide, agree. Blocks until this rank knows the ring; the leader returns the record of the change.
@@ -52,17 +64,16 @@ class RingAgent:
         RuntimeError when a peer is gone, WireError when the runner does not answer, Disagreement never in order.
         """
         started = time.monotonic()
-        bandwidths = self._measured(sequence)
+        known = self._measured(sequence)
         measured = time.monotonic()
         old = self.ring
-        new = self._decided(bandwidths) if bandwidths is not None else old
+        decision = self._decided(known) if known is not None else Decision(old)
         decided = time.monotonic()
-        self.ring = self._agreed(new)
+        self.ring = self._agreed(decision.ring)
         ended = time.monotonic()
         self._turns += 1
-        if bandwidths is None:
+        if known is None:
             return None
-        now_bps, new_bps = (bottleneck_bps(bandwidths, ring.order) for ring in (old, self.ring))
         return {
             "event": "ring_change",
             "before_collective": collective,
@@ -72,8 +83,12 @@ class RingAgent:
             "changed": self.ring.epoch != old.epoch,
             "source": self._job.agent.source,
             "policy": self._job.agent.policy,
-            "bandwidths": [list(row) for row in bandwidths],
-            "predicted_gain": new_bps / now_bps - 1 if now_bps > 0 else None,
+            "schedule": self.ring.schedule or self._job.schedule,
+            "bandwidths": [list(row) for row in known.bandwidths],
+            "ages_s": None
+            if known.ages_s is None
+            else [[age if math.isfinite(age) else None for age in row] for row in known.ages_s],
+            "predicted_gain": decision.predicted_gain,
             "started_at": started,
             "ended_at": ended,
             "probe_s": measured - started,
@@ -81,32 +96,71 @@ class RingAgent:
             "agree_s": ended - decided,
         }
 
-    def _measured(self, sequence: int) -> Matrix | None:
-        """The matrix at the leader, None elsewhere."""
-        rank, n = self._control.rank(), self._control.size()
-        if self._job.agent.source != "probe":
+    def _measured(self, sequence: int) -> Known | None:
+        """What is known at the leader, None elsewhere."""
+        is_leader = self._control.rank() == _LEADER
+        source = self._job.agent.source
+        if source in ("feed", "oracle"):
             path = Path(self._job.bandwidth_socket or "")
-            return told(self._job.agent.source, self._job.dcs, path) if rank == _LEADER else None
-        column = torch.tensor(probe(self._data, self._job.agent.probe, self.ring.epoch, sequence), dtype=torch.float64)
-        columns = [torch.empty_like(column) for _ in range(n)] if rank == _LEADER else []
-        self._control.gather(columns, column, _LEADER).wait()
-        return tuple(zip(*(c.tolist() for c in columns), strict=True)) if rank == _LEADER else None
+            return told(source, self._job.dcs, path) if is_leader else None
+        if source == "passive":
+            columns = self._gathered(self._passive.row(self._control.size()))
+            if not is_leader:
+                return None
+            bandwidths, ages_s = self._passive.known(columns, time.monotonic())
+            return Known(bandwidths, ages_s=ages_s)
+        columns = self._gathered(probe(self._data, self._job.agent.probe, self.ring.epoch, sequence))
+        return Known(tuple(zip(*columns, strict=True))) if is_leader else None
 
-    def _decided(self, bandwidths: Matrix) -> Ring:
-        view = RingView(bandwidths, self.ring.order, self._listed, self._job.agent.margin, self._job.seed, self._turns)
+    def _gathered(self, row: Sequence[float]) -> list[list[float]]:
+        """Every rank's row at the leader, nothing elsewhere."""
+        mine = torch.tensor(row, dtype=torch.float64)
+        is_leader = self._control.rank() == _LEADER
+        rows = [torch.empty_like(mine) for _ in range(self._control.size())] if is_leader else []
+        self._control.gather(rows, mine, _LEADER).wait()
+        return [each.tolist() for each in rows]
+
+    def _decided(self, known: Known) -> Decision:
+        job = self._job
+        view = RingView(
+            known.bandwidths,
+            self.ring.order,
+            self._listed,
+            job.agent.margin,
+            job.seed,
+            self._turns,
+            network=known.network,
+            ages_s=known.ages_s,
+            size_bytes=job.size_bytes,
+            collectives=job.agent.every or job.collectives,
+            change_cost_s=job.agent.change_cost_s,
+        )
         order = tuple(self._policy(view))
         if sorted(order) != list(self._listed):
-            raise Disagreement(f"ring policy {self._job.agent.policy!r} returned {order}, not every rank once")
-        order = from_first(order)
-        changed = order != from_first(self.ring.order)
-        return Ring(self.ring.epoch + 1, order) if changed else self.ring
+            raise Disagreement(f"ring policy {job.agent.policy!r} returned {order}, not every rank once")
+        return decide(self.ring, from_first(order), view, job.schedule, job.chunk_bytes)
 
     def _agreed(self, mine: Ring) -> Ring:
         """What the leader decided, on every rank."""
-        words = torch.tensor([mine.epoch, *mine.order], dtype=torch.int64)
+        is_leader = self._control.rank() == _LEADER
+        plan = b""
+        if is_leader and mine.forest is not None and mine.epoch != self.ring.epoch:
+            plan = json.dumps([mine.schedule, forest_to_json(mine.forest)]).encode()
+        words = torch.tensor([mine.epoch, len(plan), *mine.order], dtype=torch.int64)
         self._control.broadcast(words, _LEADER).wait()
-        epoch, *order = words.tolist()
+        epoch, length, *order = words.tolist()
         same = epoch == self.ring.epoch and tuple(order) == self.ring.order
         if not same and (epoch != self.ring.epoch + 1 or sorted(order) != list(self._listed)):
             raise Disagreement(f"epoch {epoch} with order {order} cannot follow {self.ring}")
-        return Ring(epoch, tuple(order))
+        if same:
+            return self.ring
+        if not length:
+            return Ring(epoch, tuple(order))
+        data = (
+            torch.frombuffer(bytearray(plan), dtype=torch.uint8)
+            if is_leader
+            else torch.empty(length, dtype=torch.uint8)
+        )
+        self._control.broadcast(data, _LEADER).wait()
+        schedule, forest = json.loads(bytes(data.tolist()))
+        return Ring(epoch, tuple(order), forest_from_json(forest), schedule)

@@ -1,4 +1,4 @@
-"""What each pair of ranks can carry: measured by `probe`, or told by the runner (`feed`, `oracle`).
+"""What each pair of ranks can carry: measured by `probe`, or told by the runner (`feed`, `oracle`), with the links.
 
 A probe sees one pair of paths at a time. What it cannot see: links that several ring edges will share (it then
 over-predicts), anything shorter than the probe, and what the network will be when the ring runs. Two pairs of one
@@ -9,7 +9,9 @@ both.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.distributed import ProcessGroupGloo, Work
@@ -17,8 +19,17 @@ from torch.distributed import ProcessGroupGloo, Work
 from topologies import wire
 from workers.collectives import tag
 from workers.job import Probe, Source
-from workers.policies.view import Matrix
+from workers.network import Capacities, Matrix, Network, network_of
 from workers.probing import partners, rate_bps
+
+
+@dataclass(frozen=True)
+class Known:
+    """What pairs can carry, how old that is (None: as of now), and the network where the source knows links."""
+
+    bandwidths: Matrix
+    network: Network | None = None
+    ages_s: Matrix | None = None
 
 
 def probe(group: ProcessGroupGloo, size: Probe, epoch: int, sequence: int) -> list[float]:
@@ -57,8 +68,26 @@ def _arrival_s(work: Work) -> float:
     return time.monotonic()
 
 
-def told(source: Source, dcs: tuple[str, ...], socket_path: Path) -> Matrix:
-    """What the runner says: `feed` is the WAN controller's knowledge, `oracle` the truth. WireError if it cannot."""
+def told(source: Source, dcs: tuple[str, ...], socket_path: Path) -> Known:
+    """What the runner says: `feed` is the WAN controller's knowledge, `oracle` the truth. WireError if it cannot.
+
+    A runner that knows links and routes says those too.
+    """
     with wire.Client(socket_path) as runner:
         reply = runner.ask("bandwidths", source=source, dcs=list(dcs))
-    return tuple(tuple(float(bps) for bps in row) for row in reply["bandwidths"])
+    matrix = tuple(tuple(float(bps) for bps in row) for row in reply["bandwidths"])
+    return Known(matrix, _network(reply, dcs) if "links" in reply else None)
+
+
+def _network(reply: dict[str, Any], dcs: tuple[str, ...]) -> Network:
+    def capacities(entries: list[list[Any]]) -> Capacities:
+        return {(a, b): float(bps) for a, b, bps in entries}
+
+    network = network_of(
+        capacities(reply["links"]),
+        {(a, b): tuple(path) for a, b, path in reply["routes"]},
+        dcs,
+        capacities(reply["delays"]) if reply.get("delays") else None,
+    )
+    future = tuple((float(at_s), capacities(entries)) for at_s, entries in reply.get("future", ()))
+    return replace(network, future=future)

@@ -6,10 +6,14 @@ its context: so all receives are pre-posted with tags of their own, and only the
 
 from __future__ import annotations
 
+import time
+
 import torch
 from torch.distributed import ProcessGroupGloo, Work
 
-from workers.schedules.plan import MAX_TRANSFERS, Chunk, RankPlan
+from workers.lanes import run_lanes
+from workers.passive import Arrival
+from workers.schedules.plan import MAX_TRANSFERS, Chunk, RankPlan, Receive, Send
 
 _EPOCHS, _SEQUENCES = 2**6, 2**10
 
@@ -23,28 +27,44 @@ def tag(epoch: int, sequence: int, number: int) -> int:
 
 
 def all_gather(
-    group: ProcessGroupGloo, plan: RankPlan, own: torch.Tensor, output: torch.Tensor, epoch: int, sequence: int
+    group: ProcessGroupGloo,
+    plan: RankPlan,
+    own: torch.Tensor,
+    output: torch.Tensor,
+    epoch: int,
+    sequence: int,
+    arrivals: list[Arrival] | None = None,
 ) -> None:
     """Gather every rank's shard into `output` (n × shard elements, contiguous); `own` is this rank's shard.
 
     Blocks until all shards are here and all sends have left for the kernel. RuntimeError when a peer is gone or
-    nothing moved for the group's timeout.
+    nothing moved for the group's timeout. When each chunk came is appended to `arrivals`, what comes from one rank in
+    its order.
     """
-    rank = group.rank()
-    first = tag(epoch, sequence, 0)
+    first, rank = tag(epoch, sequence, 0), group.rank()
 
-    def view(chunk: Chunk) -> torch.Tensor:
-        return output[chunk.shard].narrow(0, chunk.begin, chunk.end - chunk.begin)
+    def view(chunk: Chunk, shard: torch.Tensor) -> torch.Tensor:
+        return shard.narrow(0, chunk.begin, chunk.end - chunk.begin)
 
-    arriving = [group.recv([view(r.chunk)], r.source, first + r.number) for r in plan.receives]
-    leaving: list[Work] = [
-        group.send([own.narrow(0, s.chunk.begin, s.chunk.end - s.chunk.begin)], s.to, first + s.number)
-        for s in plan.sends
-    ]
+    def send(s: Send) -> Work:
+        shard = own if s.chunk.shard == rank else output[s.chunk.shard]
+        return group.send([view(s.chunk, shard)], s.to, first + s.number)
+
+    lanes: dict[int, list[tuple[Receive, Work]]] = {}
+    for receive in plan.receives:
+        work = group.recv([view(receive.chunk, output[receive.chunk.shard])], receive.source, first + receive.number)
+        lanes.setdefault(receive.lane, []).append((receive, work))
+    if len(lanes) > 1:
+        output[rank].copy_(own)
+        run_lanes(plan, lanes, send, arrivals)
+        return
+    leaving = [send(s) for s in plan.sends]
     output[rank].copy_(own)
-    for receive, work in zip(plan.receives, arriving, strict=True):
+    for receive, work in lanes.get(next(iter(lanes), 0), ()):
         work.wait()
-        leaving += [group.send([view(s.chunk)], s.to, first + s.number) for s in receive.forward]
+        if arrivals is not None:
+            arrivals.append(Arrival(receive.source, receive.chunk, time.monotonic()))
+        leaving += [send(s) for s in receive.forward]
     for work in leaving:
         work.wait()
 

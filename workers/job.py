@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from topologies.errors import InputError
+from workers.schedules import PLANNED
 
 ELEMENT_BYTES = 4
 """Shards are made of 32-bit elements, so that every element can say which shard and which collective it belongs to."""
 
 Implementation = Literal["ring", "gloo"]
-Source = Literal["probe", "feed", "oracle"]
+Source = Literal["probe", "passive", "feed", "oracle"]
 
 
 def _check(good: bool, field: str, value: object, remedy: str) -> None:
@@ -72,7 +73,8 @@ class Agent:
     """The ring agent: before every `every`-th collective (0: never) it measures, decides and all ranks agree.
 
     `policy` is a name of `workers.policies` or `module:function`. `margin` is the predicted gain (0.1 = 10 %) that a
-    change must exceed.
+    change must exceed, and what it saves until the next decision must exceed `change_cost_s`. What `passive` has seen
+    of a pair loses half its weight every `half_life_s`.
     """
 
     every: int = 0
@@ -80,11 +82,15 @@ class Agent:
     policy: str = "bottleneck"
     margin: float = 0.1
     probe: Probe = Probe()
+    change_cost_s: float = 0.0
+    half_life_s: float = 30.0
 
     def __post_init__(self) -> None:
         _check(self.every >= 0, "agent.every", self.every, "give a number of collectives, or 0 for never")
-        _check(self.source in ("probe", "feed", "oracle"), "agent.source", self.source, "probe, feed or oracle")
+        _check(self.source in get_args(Source), "agent.source", self.source, "probe, passive, feed or oracle")
         _check(math.isfinite(self.margin) and self.margin >= 0, "agent.margin", self.margin, "give a gain such as 0.1")
+        _check(self.change_cost_s >= 0, "agent.change_cost_s", self.change_cost_s, "give seconds, or 0")
+        _check(self.half_life_s > 0, "agent.half_life_s", self.half_life_s, "give seconds above 0")
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,9 @@ class Job:
     `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
     start of the run. `implementations` take turns (collective i uses the i-th, cyclically). `bandwidth_socket` is
     where the runner answers for the sources `feed` and `oracle`. After `timeout_s` without progress gloo gives up.
-    `schedule` is a name of `workers.schedules` or `module:function`. `start_order` is a ring order (ranks) to begin
-    with that somebody has measured before; it goes before `initial_order`.
+    `schedule` is a name of `workers.schedules`, `module:function`, or `auto`: the agent takes the one that should end
+    first. `start_order` is a ring order (ranks) to begin with that somebody has measured before; it goes before
+    `initial_order`.
     """
 
     ranks: tuple[Rank, ...]
@@ -133,7 +140,9 @@ class Job:
         good = self.start_order is None or sorted(self.start_order) == ranks
         _check(good, "start_order", self.start_order, "name every rank once")
         measures = self.agent.every > 0 or self.measures_first
-        asks = measures and self.agent.source != "probe"
+        plans = "planned for links as they are measured: give agent.every, or initial_order measured_once"
+        _check(self.schedule not in PLANNED or measures, "schedule", self.schedule, plans)
+        asks = measures and self.agent.source in ("feed", "oracle")
         _check(not asks or self.bandwidth_socket is not None, "bandwidth_socket", None, "feed and oracle need one")
         _check(Path(self.log_folder).is_absolute(), "log_folder", self.log_folder, "give an absolute path")
 

@@ -27,8 +27,10 @@ from workers.agent import RingAgent
 from workers.blame import Kind
 from workers.collectives import all_gather, stock_all_gather
 from workers.job import ELEMENT_BYTES, Job, rank_name
+from workers.passive import Arrival
 from workers.registry import find
 from workers.schedules import SCHEDULES
+from workers.schedules.forest import plan_of
 from workers.turns import agent_is_due, implementation_of
 from workers.verification import Pattern
 
@@ -118,6 +120,7 @@ class _Worker:
             "collective": collective,
             "epoch": ring.epoch,
             "order": list(ring.order),
+            "schedule": ring.schedule or self._job.schedule,
             "implementation": implementation_of(self._job, collective),
             "turn_start": turn_start,
             "start": start,
@@ -131,5 +134,12 @@ class _Worker:
             return
         ring = self._agent.ring
         elements = self._own.numel()
-        plan = self._schedule(ring.order, self._rank, elements, max(1, self._job.chunk_bytes // ELEMENT_BYTES))
-        all_gather(self._data, plan, self._own, self._output, ring.epoch, next(self._sequence))
+        chunk = max(1, self._job.chunk_bytes // ELEMENT_BYTES)
+        if ring.forest is not None:
+            plan = plan_of(ring.forest, self._rank, elements, chunk)
+        else:
+            plan = self._schedule(ring.order, self._rank, elements, chunk)
+        arrivals: list[Arrival] | None = [] if self._agent.observes else None
+        all_gather(self._data, plan, self._own, self._output, ring.epoch, next(self._sequence), arrivals)
+        if arrivals is not None:
+            self._agent.observe(arrivals)

@@ -55,6 +55,7 @@ def collective_record(job: Job, scheduled: float | None, by_rank: Sequence[dict[
         "index": first["collective"],
         "epoch": first["epoch"],
         "order": first["order"],
+        "schedule": first["schedule"],
         "implementation": first["implementation"],
         "size_bytes": job.size_bytes,
         "scheduled_start": scheduled,

@@ -4,8 +4,9 @@ import socket
 
 from waiting import eventually
 
-from testbed.bandwidths import BandwidthService, bandwidth_matrix
+from testbed.bandwidths import BandwidthService, Network, bandwidth_matrix, described
 from topologies.wire import Client, WireError
+from workers.bandwidth import told
 
 CAPACITIES = {("a", "b"): 10e6, ("b", "a"): 20e6, ("b", "c"): 5e6, ("c", "b"): 40e6}
 ROUTES = {
@@ -47,7 +48,7 @@ def test_the_socket_is_private_and_gone_afterwards(tmp_path):
 
 
 def test_a_crowd_is_turned_away_and_leaves_room_when_it_goes(tmp_path):
-    with BandwidthService(tmp_path / "b.sock", {"feed": lambda: ({}, {})}) as service:
+    with BandwidthService(tmp_path / "b.sock", {"feed": lambda: Network({}, {})}) as service:
         crowd = [socket.socket(socket.AF_UNIX) for _ in range(100)]
         for connection in crowd:
             connection.connect(str(service.path))
@@ -57,4 +58,33 @@ def test_a_crowd_is_turned_away_and_leaves_room_when_it_goes(tmp_path):
             connection.close()
         eventually(lambda: not service._open)
         with Client(service.path) as client:
-            assert client.ask("bandwidths", source="feed", dcs=["a"]) == {"bandwidths": [[0.0]]}
+            assert client.ask("bandwidths", source="feed", dcs=["a"])["bandwidths"] == [[0.0]]
+
+
+def test_links_routes_delays_and_the_future_stand_beside_the_matrix():
+    later = {edge: rate / 2 for edge, rate in CAPACITIES.items()}
+    known = described(Network(CAPACITIES, ROUTES, {("a", "b"): 0.01}, [(0.0, CAPACITIES), (3.0, later)]), ["a", "b"])
+    assert known["bandwidths"] == [[0.0, 10e6], [20e6, 0.0]]
+    assert ["b", "c", 5e6] in known["links"]
+    assert known["routes"] == [["a", "b", ["a", "b"]], ["b", "a", ["b", "a"]]]
+    assert known["delays"] == [["a", "b", 0.01]]
+    assert [at_s for at_s, _ in known["future"]] == [0.0, 3.0]
+    assert ["a", "b", 5e6] in known["future"][1][1]
+
+
+def test_an_agent_reads_what_the_service_says(tmp_path):
+    network = Network(CAPACITIES, ROUTES, {("a", "b"): 0.01, ("b", "c"): 0.02}, [(0.0, CAPACITIES)])
+    with BandwidthService(tmp_path / "b.sock", {"oracle": lambda: network}) as service:
+        known = told("oracle", ("a", "b", "c"), service.path)
+    assert known.network is not None
+    assert known.network.routes[0, 2] == (("a", "b"), ("b", "c"))
+    assert known.network.latencies_s == {
+        (0, 1): 0.01,
+        (1, 0): 0.0,
+        (0, 2): 0.03,
+        (2, 0): 0.0,
+        (1, 2): 0.02,
+        (2, 1): 0.0,
+    }
+    assert known.network.pair_bps((0, 2)) == known.bandwidths[0][2] == 5e6
+    assert known.network.future == ((0.0, CAPACITIES),)

@@ -222,6 +222,8 @@ def test_an_arm_that_outlives_its_trace_file_keeps_the_last_rates(tmp_path):
         ({"pacing": {"every": "0s"}}, ["pacing.every", "above zero"]),
         ({"reorder_every": 20}, ["reorder_every", "never act"]),
         ({"agent": {"policy": "best"}}, ["agent.policy", "module:function"]),
+        ({"agent": {"policy": "shared"}}, ["agent.policy", "neither links nor routes", "source: feed"]),
+        ({"agent": {"policy": "clairvoyant", "source": "feed"}}, ["agent.policy", "future", "source: oracle"]),
         ({"agent": {"source": "rumour"}}, ["agent.source"]),
         ({"controller": {"stack": "nox"}}, ["controller.stack"]),
         ({"t_wan": "1us"}, ["t_wan", "10ms to 24h"]),

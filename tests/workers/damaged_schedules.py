@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from workers.policies import RingView
 from workers.schedules import ring
 from workers.schedules.plan import Chunk, RankPlan
 
@@ -52,3 +53,20 @@ def leaving(order: tuple[int, ...], rank: int, shard: int, chunk: int) -> RankPl
     if rank == 1:
         os._exit(3)
     return ring(order, rank, shard, chunk)
+
+
+def losing(view: RingView) -> tuple[int, ...]:
+    """A person's own ring policy that forgets a rank."""
+    return view.listed[1:]
+
+
+class Swapping:
+    """A person's own ring policy as a class: swaps the first two ranks, and remembers how often."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def decide(self, view: RingView) -> tuple[int, ...]:
+        self.times += 1
+        first, second, *others = view.current
+        return (second, first, *others)

@@ -7,8 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.randomwans import sparse_network
 from topologies.model import Edge
-from workers.limits import allgather_limit_over_time_s, allgather_limit_s, ring_limit_s
+from workers.limits import (
+    LIMITS,
+    all_reduce_limit_s,
+    all_to_all_limit_s,
+    allgather_limit_over_time_s,
+    allgather_limit_s,
+    broadcast_limit_s,
+    limit_s,
+    reduce_scatter_limit_s,
+    ring_limit_s,
+)
+from workers.schedules.packing import trees
 
 SITES = ("a", "b", "c", "d", "e")
 MIB = 2**20
@@ -118,3 +130,126 @@ def test_over_time_every_cut_carries_its_shards_and_one_of_them_only_just(
 def test_capacities_that_are_not_known_at_the_start_are_refused():
     with pytest.raises(ValueError, match="not known"):
         allgather_limit_over_time_s([(5.0, mesh("ab", 1.0))], ("a", "b"), 1, 4.0)
+
+
+def cuts(capacities: dict[Edge, float], dcs: tuple[str, ...]) -> list[tuple[int, float]]:
+    """For every cut that splits the DCs: how many it holds, and what leaves it."""
+    sites = sorted({site for edge in capacities for site in edge} | set(dcs))
+    found = []
+    for count in range(1, len(sites)):
+        for cut in map(set, combinations(sites, count)):
+            inside = len(cut & set(dcs))
+            if 0 < inside < len(dcs):
+                out = sum(rate for (src, dst), rate in capacities.items() if src in cut and dst not in cut)
+                found.append((inside, out))
+    return found
+
+
+def worst_s(entries: list[tuple[float, float]]) -> float:
+    return max(bits / rate if rate else math.inf for bits, rate in entries)
+
+
+RATES = st.lists(st.integers(0, 9), min_size=20, max_size=20)
+SOME_DCS = st.integers(2, 5).map(lambda count: SITES[:count])
+
+
+def network(rates: list[int]) -> dict[Edge, float]:
+    return dict(zip(mesh("abcde", 1.0), (1e6 * rate for rate in rates), strict=True))
+
+
+@settings(max_examples=80, deadline=None)
+@given(rates=RATES, dcs=SOME_DCS)
+def test_a_reduce_scatter_is_bound_by_what_has_to_come_into_every_set(rates: list[int], dcs: tuple[str, ...]):
+    edges = network(rates)
+    reverse = {(b, a): rate for (a, b), rate in edges.items()}
+    assert reduce_scatter_limit_s(edges, dcs, 1e6) == pytest.approx(brute_force_s(reverse, dcs, 1e6))
+
+
+@settings(max_examples=80, deadline=None)
+@given(rates=RATES, dcs=SOME_DCS)
+def test_an_all_reduce_is_bound_by_its_narrowest_cut_and_by_the_count_of_messages(
+    rates: list[int], dcs: tuple[str, ...]
+):
+    edges = network(rates)
+    out = sum(rate for (a, _), rate in edges.items() if a in dcs)
+    into = sum(rate for (_, b), rate in edges.items() if b in dcs)
+    counted = worst_s([(2 * (len(dcs) - 1) * 8e6, min(out, into))])
+    narrowest = worst_s([(8e6, leaving) for _, leaving in cuts(edges, dcs)])
+    assert all_reduce_limit_s(edges, dcs, 1e6) == pytest.approx(max(counted, narrowest))
+
+
+@settings(max_examples=80, deadline=None)
+@given(rates=RATES)
+def test_the_bound_of_an_all_reduce_is_never_above_what_its_two_phases_can_reach(rates: list[int]):
+    # given DCs alone, where both phases reach their limits: one after the other, on n shards, they are an AllReduce
+    edges, shard = network(rates), 1e6 / len(SITES)
+    both = reduce_scatter_limit_s(edges, SITES, shard) + allgather_limit_s(edges, SITES, shard)
+    assert all_reduce_limit_s(edges, SITES, 1e6) <= both * (1 + 1e-9)
+
+
+def test_capacities_that_are_no_round_numbers_are_no_trouble():
+    # sums of floats that do not cancel exactly have broken max-flow codes before
+    rates = [0, 0, 9, 1, 0, 2, 3, 5, 0, 0, 0, 9, 1, 3, 0, 5, 0, 0, 9, 0]
+    for third in range(1, 40):
+        edges = {edge: rate * (1 + third / 3) * 0.1 for edge, rate in network(rates).items()}
+        assert allgather_limit_s(edges, SITES, 1e6 / 3) == pytest.approx(brute_force_s(edges, SITES, 1e6 / 3))
+
+
+def test_on_a_full_mesh_an_all_reduce_can_only_just_be_both_phases():
+    # 4 DCs, 100 Mbit/s: each sends 2 · 3/4 of its buffer over 300 Mbit/s
+    assert all_reduce_limit_s(mesh("abcd", 100e6), tuple("abcd"), 8e6) == pytest.approx(1.5 * 64e6 / 300e6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rates=RATES, dcs=SOME_DCS)
+def test_a_broadcast_is_bound_by_the_narrowest_cut_around_its_root(rates: list[int], dcs: tuple[str, ...]):
+    edges = network(rates)
+    around = [
+        (8e6, sum(rate for (src, dst), rate in edges.items() if src in cut and dst not in cut))
+        for count in range(1, 5)
+        for cut in map(set, combinations(SITES, count))
+        if dcs[0] in cut and not set(dcs) <= cut
+    ]
+    assert broadcast_limit_s(edges, dcs, 1e6, dcs[0]) == pytest.approx(worst_s(around))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rates=RATES, dcs=SOME_DCS)
+def test_an_all_to_all_takes_at_least_what_every_cut_needs(rates: list[int], dcs: tuple[str, ...]):
+    edges = network(rates)
+    needed = worst_s([(inside * (len(dcs) - inside) * 8e6, leaving) for inside, leaving in cuts(edges, dcs)])
+    assert all_to_all_limit_s(edges, dcs, 1e6) >= needed * (1 - 1e-6)
+
+
+def test_an_all_to_all_over_a_relay_uses_its_links_twice():
+    # a – b – c, 10 Mbit/s a direction: a → b carries a's megabytes for b and c
+    edges = {("a", "b"): 10e6, ("b", "a"): 10e6, ("b", "c"): 10e6, ("c", "b"): 10e6}
+    assert all_to_all_limit_s(edges, ("a", "b", "c"), 1e6) == pytest.approx(2 * 8e6 / 10e6)
+
+
+def test_every_collective_has_its_limit_by_name():
+    edges = mesh("abcd", 100e6)
+    # 8 MB each: all_gather and reduce_scatter take 3 of them in over 300 Mbit/s, all_to_all 3 too
+    known = {name: limit_s(name, edges, tuple("abcd"), 8e6) for name in (*LIMITS, "broadcast")}
+    assert known == pytest.approx(
+        {
+            "all_gather": 0.64,
+            "reduce_scatter": 0.64,
+            "all_reduce": 0.32,
+            "all_to_all": 0.64,
+            "broadcast": 64e6 / 300e6,
+        }
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(dcs=st.integers(2, 7), seed=st.integers(0, 10**6))
+def test_the_packing_of_trees_reaches_the_limit_where_every_site_is_a_dc(dcs: int, seed: int):
+    # two programs that share nothing: cuts by max-flow, arborescences by column generation
+    network = sparse_network(dcs, seed)
+    names = [str(rank) for rank in range(dcs)]
+    rate_bps = 8e6 / allgather_limit_s(network.capacities_bps, names, 1e6)
+    packed = trees(network, dcs)
+    assert packed.bound_bps == pytest.approx(rate_bps, rel=2e-4)
+    assert packed.shard_bps == pytest.approx(rate_bps, rel=0.02)
+    assert packed.shard_bps <= rate_bps * (1 + 1e-9)

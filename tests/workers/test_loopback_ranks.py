@@ -16,22 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import DCS, MakeJob
+from loopback import HANGING_S, MakeJob, results, runner_that_knows
 
 from topologies import wire
 from workers.client import WorkerFailed, WorkersClient, launch
-from workers.job import Agent, Every, Job, Rank, job_to_json
-
-HANGING_S = 30.0
-"""Generous: only tells an end from a hang."""
-
-
-def results(client: WorkersClient, job: Job, **run: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The collectives and the ring changes of a whole run."""
-    events: list[dict[str, Any]] = []
-    client.start(job)
-    assert client.run(events.append, **run)
-    return tuple([e for e in events if e["event"] == kind] for kind in ("collective", "ring_change"))  # type: ignore
+from workers.job import Agent, Every, Rank, job_to_json
 
 
 def is_gone(pid: int) -> bool:
@@ -93,26 +82,10 @@ def runner_socket(tmp_path: Path) -> Iterator[Path]:
     matrix = [[10e6] * 4 for _ in range(4)]
     for a, b in ((0, 2), (2, 1), (1, 3), (3, 0)):
         matrix[a][b] = 50e6
-
-    def answer() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                for request in wire.messages(connection):
-                    assert request == {"op": "bandwidths", "source": request["source"], "dcs": list(DCS)}
-                    known = {"bandwidths": matrix} if request["source"] == "feed" else {"error": "the oracle is silent"}
-                    wire.send(connection, known)
-
-    server = wire.listen(tmp_path / "runner.sock")
-    thread = threading.Thread(target=answer, daemon=True)
-    thread.start()
-    yield tmp_path / "runner.sock"
-    server.shutdown(2)
-    server.close()
-    thread.join(HANGING_S)
+    with runner_that_knows(
+        tmp_path, {"feed": {"bandwidths": matrix}, "oracle": {"error": "the oracle is silent"}}
+    ) as r:
+        yield r
 
 
 def test_the_agent_takes_the_best_ring_of_what_the_runner_knows(
@@ -200,7 +173,7 @@ def test_a_schedule_with_a_bug_is_quoted(client: WorkersClient, job: MakeJob):
 
 
 def test_a_policy_that_loses_a_rank_is_refused(client: WorkersClient, job: MakeJob):
-    client.start(job(collectives=3, agent=Agent(every=1, policy="builtins:list")))
+    client.start(job(collectives=3, agent=Agent(every=1, policy="damaged_schedules:losing")))
     with pytest.raises(WorkerFailed, match=r"rank 0 \(amsterdam\): "):
         client.run(lambda _: None)
 

@@ -60,7 +60,7 @@ def test_implementations_take_turns():
 
 
 def test_a_collective_lasts_from_the_first_start_to_the_last_end():
-    common = {"collective": 4, "epoch": 1, "order": [1, 0], "implementation": "ring"}
+    common = {"collective": 4, "epoch": 1, "order": [1, 0], "schedule": "ring", "implementation": "ring"}
     ranks = [
         {**common, "turn_start": 10.0, "start": 11.0, "end": 12.5, "verified": True},
         {**common, "turn_start": 10.25, "start": 11.25, "end": 13.0, "verified": True},

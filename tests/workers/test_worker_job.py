@@ -1,6 +1,7 @@
 """What a job refuses, and that it survives the way to the launcher."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -42,11 +43,18 @@ def test_a_job_comes_back_from_json_as_it_was(fields: dict[str, object]):
         {"log_folder": "logs"},
         {"agent": Agent(1, "feed")},
         {"initial_order": "measured_once", "agent": Agent(0, "oracle")},
+        {"schedule": "trees"},
     ],
 )
 def test_a_job_that_cannot_run_is_refused_with_the_field_and_a_remedy(fields: dict[str, object]):
     with pytest.raises(InputError, match=r"job: \w+.*\n.*remedy"):
         job(**fields)
+
+
+@pytest.mark.parametrize("fields", [{"change_cost_s": -1.0}, {"half_life_s": 0.0}, {"source": "rumour"}])
+def test_an_agent_that_cannot_work_is_refused_too(fields: dict[str, Any]):
+    with pytest.raises(InputError, match=r"agent.\w+.*\n.*remedy"):
+        Agent(**fields)
 
 
 def test_an_unknown_field_is_refused():

@@ -23,21 +23,32 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`chunk` goes to rank `to`; `number` is unique per collective among the transfers of this pair of ranks."""
+    """`chunk` goes to rank `to`; `number` is unique per collective among the transfers of this pair of ranks.
+
+    Of the sends that wait for the same rank the one of the smallest `due` leaves first.
+    """
 
     to: int
     chunk: Chunk
     number: int
+    due: float = 0.0
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """`chunk` comes from rank `source`, and as soon as it is there every one of `forward` leaves."""
+    """`chunk` comes from rank `source`, and as soon as it is there every one of `forward` leaves.
+
+    What comes in one `lane` comes in the order of the plan; what comes in another waits for none of it. `due` is when
+    its source should send it.
+    """
 
     source: int
     chunk: Chunk
     number: int
     forward: tuple[Send, ...] = ()
+    lane: int = 0
+    due: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

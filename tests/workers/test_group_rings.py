@@ -1,0 +1,191 @@
+"""The ring of a process group: changed by hand or by an agent, agreed by all, and what a dead rank does to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import run_ranks
+
+from topologies import wire
+from topologies.errors import InputError
+from workers.agent import Disagreement, Ring
+from workers.backend.automatic import CHANGES, VARIABLE
+from workers.group import ring_of, set_order
+from workers.job import Agent, Job, Probe, Rank, job_to_json
+
+BULK = 100_000
+"""Elements that go round the ring."""
+
+
+def assert_bulk_works(group: dist.ProcessGroup | None = None) -> None:
+    n, mine = dist.get_world_size(group), torch.full((BULK,), 1.0)
+    dist.all_reduce(mine, group=group)
+    assert (mine == n).all()
+
+
+def test_an_order_holds_for_its_group_alone_and_counts_as_an_epoch():
+    def main() -> None:
+        twin = dist.new_group([0, 1, 2])
+        assert ring_of() == Ring(0, (0, 1, 2))
+        assert set_order(None, [0, 2, 1]) == Ring(1, (0, 2, 1))
+        assert set_order(None, [0, 2, 1]) == Ring(1, (0, 2, 1))
+        assert ring_of(twin) == Ring(0, (0, 1, 2))
+        assert_bulk_works()
+        assert_bulk_works(twin)
+
+    run_ranks(3, main)
+
+
+def test_an_order_waits_for_what_was_begun_before_it():
+    def main() -> None:
+        tensors = [torch.full((BULK,), 1.0) for _ in range(5)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        set_order(None, [2, 0, 1])
+        assert all(work.is_completed() for work in works)
+        assert all((tensor == 3).all() for tensor in tensors)
+
+    run_ranks(3, main)
+
+
+def test_ranks_that_disagree_are_told_so_and_stay_on_the_old_ring():
+    def main() -> None:
+        with pytest.raises(Disagreement, match="epoch and order"):
+            set_order(None, [0, 1, 2] if dist.get_rank() else [0, 2, 1])
+        assert ring_of() == Ring(0, (0, 1, 2))
+        assert_bulk_works()
+
+    run_ranks(3, main)
+
+
+def test_what_is_no_order_or_no_ring_is_refused():
+    def main() -> None:
+        with pytest.raises(InputError, match="not every rank"):
+            set_order(None, [0, 0])
+        with pytest.raises(InputError, match="ring backend"):
+            set_order(dist.new_group([0, 1], backend="gloo"), [1, 0])
+
+    run_ranks(2, main)
+
+
+DCS = ("oslo", "lima", "pune", "nara")
+
+
+def agent_job(folder: Path, dcs: tuple[str, ...] = DCS, **agent: object) -> str:
+    job = Job(
+        ranks=tuple(Rank(dc) for dc in dcs),
+        bandwidth_socket=str(folder / "bandwidths.sock"),
+        size_bytes=4,
+        log_folder=str(folder),
+        agent=Agent(**{"source": "probe", "probe": Probe(chunk_bytes=4096), **agent}),  # type: ignore[arg-type]
+    )
+    return json.dumps(job_to_json(job))
+
+
+def test_an_agent_of_the_environment_changes_the_ring_under_a_script_that_knows_nothing(tmp_path: Path):
+    def main() -> tuple[Ring, Ring]:
+        os.environ[VARIABLE] = agent_job(tmp_path, every=2, policy="random")
+        whole, pair = dist.new_group(list(range(4))), dist.new_group([0, 1])
+        for _ in range(7):
+            assert_bulk_works(whole)
+            small = torch.ones(3)
+            dist.all_reduce(small, group=whole)  # no turn of the agent's
+        if dist.get_rank() < 2:
+            assert_bulk_works(pair)
+            assert ring_of(pair) == Ring(0, (0, 1))
+        return ring_of(whole)
+
+    rings = run_ranks(4, main)
+    assert len(set(rings)) == 1
+    assert rings[0].epoch == 3
+    changes = [json.loads(line) for line in (tmp_path / CHANGES).read_text().splitlines()]
+    assert [(change["before_collective"], change["epoch"]) for change in changes] == [(2, 1), (4, 2), (6, 3)]
+    assert changes[-1]["to"] == list(rings[0].order)
+    assert changes[-1]["members"] == [[0], [1], [2], [3]]
+
+
+def test_ranks_of_one_dc_stay_together_when_the_network_is_told_by_dc(tmp_path: Path):
+    """Six ranks in four DCs. Fast are 0 → 2 → 1 → 3 → 0 of the four; the listed order uses a slow link."""
+    fast = {(0, 2), (2, 1), (1, 3), (3, 0)}
+    reply = {"bandwidths": [[9e8 if (a, b) in fast else 1e8 for b in range(4)] for a in range(4)]}
+    asked: list[list[str]] = []
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            for message in wire.messages(connection):
+                asked.append(message["dcs"])
+                wire.send(connection, reply)
+
+    def main() -> Ring:
+        dcs = (*DCS, "oslo", "pune")
+        os.environ[VARIABLE] = agent_job(tmp_path, dcs, every=1, policy="bottleneck", source="feed")
+        whole = dist.new_group(list(range(6)))
+        for _ in range(2):
+            assert_bulk_works(whole)
+        return ring_of(whole)
+
+    with wire.listen(tmp_path / "bandwidths.sock") as server:
+        thread = threading.Thread(target=answer, args=(server,), daemon=True)
+        thread.start()
+        rings = run_ranks(6, main)
+        thread.join(timeout=5)
+    assert asked == [list(DCS)]
+    assert set(rings) == {Ring(1, (0, 4, 2, 5, 1, 3))}
+    assert json.loads((tmp_path / CHANGES).read_text())["members"] == [[0, 4], [1], [2, 5], [3]]
+
+
+def test_a_passive_agent_sees_what_the_collectives_show(tmp_path: Path):
+    def main() -> None:
+        os.environ[VARIABLE] = agent_job(tmp_path, every=2, policy="fixed", source="passive")
+        whole = dist.new_group(list(range(4)))
+        shard, gathered = torch.ones(BULK), torch.empty(4 * BULK)
+        for _ in range(3):
+            dist.all_gather_single(gathered, shard, group=whole)
+
+    run_ranks(4, main)
+    (change,) = [json.loads(line) for line in (tmp_path / CHANGES).read_text().splitlines()]
+    seen = {(a, b) for a in range(4) for b in range(4) if a != b and change["ages_s"][a][b] is not None}
+    assert seen == {(0, 1), (1, 2), (2, 3), (3, 0)}
+
+
+def test_an_environment_that_holds_no_job_is_named(tmp_path: Path):
+    def main() -> None:
+        for text in ("{", agent_job(tmp_path).replace("ranks", "tanks")):
+            os.environ[VARIABLE] = text
+            with pytest.raises(InputError, match=VARIABLE):
+                dist.new_group([0, 1, 2])
+
+    run_ranks(3, main)
+
+
+def test_a_rank_that_dies_is_noticed_by_all_others_at_once_in_bulk_and_in_small():
+    """Also two hops away on the ring, and although the neighbours of the dead stay."""
+
+    def main(elements: int) -> float | None:
+        rank = dist.get_rank()
+        tensor = torch.ones(elements)
+        dist.all_reduce(tensor)
+        if rank == 2:
+            os._exit(0)
+        started = time.monotonic()
+        with pytest.raises(RuntimeError):
+            while True:
+                dist.all_reduce(tensor)
+        noticed = time.monotonic() - started
+        with pytest.raises(RuntimeError):
+            dist.all_reduce(tensor)
+        dist.barrier = lambda: time.sleep(0)  # the harness's last one cannot work
+        return noticed
+
+    for elements in (3, BULK):
+        noticed = run_ranks(5, main, elements)
+        assert noticed[2] is None
+        assert all(seconds < 5 for rank, seconds in enumerate(noticed) if rank != 2), noticed

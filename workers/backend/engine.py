@@ -1,0 +1,122 @@
+"""The thread of one process group that runs its bulk collectives one after the other, and owns its ring order.
+
+Every rank gives it the same collectives in the same order; so whatever it does between two of them, a ring change too,
+happens at the same point on all ranks. Nothing but this thread uses the data group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch.distributed import ProcessGroupGloo
+
+from workers.agent import Disagreement, Ring
+from workers.backend.automatic import AutomaticAgent
+from workers.backend.lane import Lane
+from workers.backend.work import RingWork
+from workers.passive import Arrival
+
+Task = Callable[[], object]
+
+
+class Engine:
+    """One per group and rank. `agent` works before the bulk collectives that are its turn; None: never."""
+
+    def __init__(self, data: ProcessGroupGloo, agent: AutomaticAgent | None) -> None:
+        self._data, self._agent = data, agent
+        self._sequence = itertools.count()
+        self._collectives = itertools.count()
+        self._broken: BaseException | None = None
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._last: RingWork | None = None
+        self.ring = Ring(0, tuple(range(data.size())))
+
+    def collective(self, collective: Callable[[Lane], None], result: Any) -> RingWork:
+        """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once."""
+
+        def task() -> None:
+            agent = self._agent
+            if agent is None:
+                collective(Lane(self._data, self.ring, next(self._sequence)))
+                return
+            self.ring = agent.before(next(self._collectives), self.ring, self._sequence)
+            arrivals: list[Arrival] = []
+            collective(Lane(self._data, self.ring, next(self._sequence), arrivals))
+            agent.after(arrivals)
+
+        return self.work(task, result)
+
+    def set_order(self, order: Sequence[int]) -> RingWork:
+        """Queue a ring change: holds for the bulk collectives after it. Disagreement on all ranks if they differ."""
+        return self.work(lambda: self._change(tuple(order)), [])
+
+    def work(self, task: Task, result: Any) -> RingWork:
+        """Queue what has to wait for everything before it, and breaks everything after it when it fails."""
+        work = RingWork(result)
+        self._last = work
+        self.background(lambda: work.complete(self._attempt(task)))
+        return work
+
+    def background(self, task: Task) -> None:
+        """Queue what concerns nobody else and cannot fail."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=_serve, args=(self._tasks,), name="ring backend", daemon=True)
+            self._thread.start()
+        self._tasks.put(task)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was queued as work has ended."""
+        return self._last is None or self._last.is_completed()
+
+    def stop(self) -> None:
+        """End the thread once it has run what is queued. Idempotent."""
+        self._tasks.put(None)
+
+    def _attempt(self, task: Task) -> BaseException | None:
+        """What it raises. After one failure the ranks are no longer at the same point: what follows fails as well."""
+        if self._broken is not None:
+            return RuntimeError(f"an earlier collective of this group failed: {self._broken}")
+        try:
+            task()
+        except Disagreement as error:
+            return error
+        except BaseException as error:
+            self._broken = error
+            self._leave()
+            return error
+        return None
+
+    def _leave(self) -> None:
+        """Close all connections, so that every other rank fails now and not after its timeout."""
+        with suppress(RuntimeError):
+            other = (self._data.rank() + 1) % self._data.size()
+            self._data.recv([torch.empty(1)], other, 2**31 - 1).wait(timedelta(milliseconds=1))
+
+    def _change(self, order: tuple[int, ...]) -> None:
+        mine = torch.tensor([self.ring.epoch, *order], dtype=torch.int64)
+        everyones = [torch.empty_like(mine) for _ in range(self._data.size())]
+        self._data.allgather([everyones], [mine]).wait()
+        for rank, theirs in enumerate(everyones):
+            if not torch.equal(theirs, mine):
+                raise Disagreement(
+                    f"rank {rank} sets epoch and order {theirs.tolist()}, rank {self._data.rank()} {mine.tolist()}",
+                    "call set_order on every rank of the group, between the same collectives, with the same order",
+                )
+        if order != self.ring.order:
+            self.ring = Ring(self.ring.epoch + 1, order)
+
+
+def _serve(tasks: queue.SimpleQueue[Task | None]) -> None:
+    """Until told to stop; keeps no task alive after its end."""
+    while (task := tasks.get()) is not None:
+        task()
+        del task

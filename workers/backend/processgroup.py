@@ -1,0 +1,303 @@
+"""The `ProcessGroup` that `init_process_group("ring")` gives: which way each collective goes.
+
+Bulk collectives go round the ring, in the order that the engine keeps; small ones by dissemination; what a ring does
+not serve is stock gloo's: all_to_all, gather, scatter, point-to-point and what is sparse. The last two have connections
+of their own, so that bulk never blocks them. All ranks choose the same way, from what all ranks know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import (
+    AllreduceOptions,
+    AllToAllOptions,
+    BroadcastOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    Work,
+)
+from torch.distributed import PrefixStore, ProcessGroupGloo
+
+from topologies.errors import InputError
+from workers.agent import Ring
+from workers.backend import moves, reductions
+from workers.backend.automatic import from_environment
+from workers.backend.cutting import parts
+from workers.backend.engine import Engine
+from workers.backend.lane import Lane
+from workers.backend.reductions import COMBINE, check_reducible
+from workers.backend.small import Dissemination, Rest, users_tag
+from workers.backend.work import LazyWork, Together
+from workers.backend.written import Written, check_same_type, finish_all, flat, known
+
+SMALL_BYTES = 64 * 1024
+"""A collective for which a rank would have to send no more than that in all is spread by dissemination."""
+
+Tensors = Sequence[torch.Tensor]
+
+
+class RingProcessGroup(dist.ProcessGroup):
+    """Two inner gloo groups: `data` carries what goes round the ring, `control` everything else.
+
+    An operation that is not overridden here is stock gloo's, through the backend that the base class holds.
+    """
+
+    def __init__(self, options: Any) -> None:
+        rank, size = options.group_rank, options.group_size
+        super().__init__(rank, size)
+        self._control = ProcessGroupGloo(PrefixStore("control", options.store), rank, size, options.timeout)
+        self._data = ProcessGroupGloo(PrefixStore("data", options.store), rank, size, options.timeout)
+        self._control._set_sequence_number_for_group()
+        self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.CUSTOM, self._control)
+        self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
+        ranks = list(options.global_ranks_in_group) or list(range(size))
+        self._engine = Engine(self._data, from_environment(self._data, options.group_id, ranks))
+        self._small = Dissemination(self._control)
+
+    @property
+    def ring(self) -> Ring:
+        """The order of the next bulk collective, in ranks of this group, once all that is queued has run."""
+        return self._engine.ring
+
+    def set_order(self, order: Sequence[int]) -> None:
+        """See `workers.group.set_order`."""
+        if sorted(order) != list(range(self.size())):
+            raise InputError("not every rank of the group once", place="ring order", value=list(order))
+        self._engine.set_order(order).wait()
+
+    def getBackendName(self) -> str:
+        """What `dist.get_backend` calls it."""
+        return "ring"
+
+    # Gathering.
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        """`dist.all_gather`: shards of any sizes, as long as every rank lists the same."""
+        ((*shards,), (own,)) = outputs[0], inputs
+        check_same_type(own, *shards)
+        if shards[self.rank()].numel() != own.numel():
+            raise ValueError("the output of this rank must be as large as its input")
+        even = all(shard.numel() == own.numel() for shard in shards)
+        if even and self._is_small(own.nbytes * (self.size() - 1)):
+
+            def store(rows: torch.Tensor) -> None:
+                for shard, row in zip(shards, rows.unbind(0), strict=True):
+                    shard.detach().copy_(row.view_as(shard))
+
+            return self._begun(self._small.all_gather(own, store), shards, opts)
+        written = [Written(shard) for shard in shards]
+        return self._ring_gather([shard.bytes for shard in written], written, own, shards)
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        """`dist.all_gather_into_tensor`."""
+        check_same_type(output, input)
+        if output.numel() != input.numel() * self.size():
+            raise ValueError("output tensor size must be equal to world_size times input tensor size")
+        if self._is_small(input.nbytes * (self.size() - 1)):
+
+            def store(rows: torch.Tensor) -> None:
+                output.detach().copy_(rows.view_as(output))
+
+            return self._begun(self._small.all_gather(input, store), [output], opts)
+        whole = Written(output)
+        shards = [whole.bytes[begin:end] for begin, end in parts(output.nbytes, self.size())]
+        return self._ring_gather(shards, [whole], input, [output])
+
+    _allgather_base = all_gather_single
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        """`outputs[i]` are the shards of the i-th tensor."""
+        return _together([self.allgather([shards], [own], opts) for shards, own in zip(outputs, inputs, strict=True)])
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        """What functional collectives call."""
+        return _together([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def _ring_gather(
+        self, shards: list[torch.Tensor], written: list[Written], own: torch.Tensor, result: list[torch.Tensor]
+    ) -> Work:
+        mine = flat(own).view(torch.uint8)
+
+        def collective(lane: Lane) -> None:
+            shards[lane.rank].copy_(mine)
+            moves.all_gather(lane, shards)
+            finish_all(written)
+
+        return self._engine.collective(collective, result)
+
+    # Reducing.
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        """`dist.all_reduce`."""
+        opts = opts or AllreduceOptions()
+        (tensor,), op = tensors, opts.reduceOp.op
+        if op not in COMBINE or tensor.layout != torch.strided:
+            return self._control.allreduce(tensors, opts)
+        check_reducible(op, tensor.dtype)
+        if self._is_small(tensor.nbytes * (self.size() - 1)):
+            return self._begun(self._small.all_reduce(tensor, op), [tensor], opts)
+        written = Written(tensor, keep=True)
+
+        def collective(lane: Lane) -> None:
+            reductions.all_reduce(lane, written.elements, op)
+            written.finish()
+
+        return self._engine.collective(collective, [tensor])
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+        """Each of them."""
+        each = AllreduceOptions()
+        if opts is not None:
+            each.reduceOp, each.asyncOp = opts.reduceOp, opts.asyncOp
+        return _together([self.allreduce([tensor], each) for tensor in tensors])
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+        """`dist.reduce_scatter`: shards of any sizes, as long as every rank lists the same."""
+        return self._reduce_scatter(outputs[0], [flat(tensor) for tensor in inputs[0]], opts)
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        """`dist.reduce_scatter_tensor`."""
+        if output.numel() * self.size() != input.numel():
+            raise ValueError("input tensor must be the same size as output size times world size")
+        whole = flat(input)
+        shards = [whole[begin:end] for begin, end in parts(whole.numel(), self.size())]
+        return self._reduce_scatter(output, shards, opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        """What functional collectives call."""
+        return _together([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatter(self, output: torch.Tensor, shards: list[torch.Tensor], opts: Any) -> Work:
+        opts = opts or ReduceScatterOptions()
+        op = opts.reduceOp.op
+        check_reducible(op, output.dtype)
+        if shards[self.rank()].numel() != output.numel():
+            raise ValueError("the output must be as large as this rank's shard")
+        check_same_type(output, *shards)
+        if self._is_small(sum(shard.nbytes for shard in shards) * (self.size() - 1)):
+            return self._begun(self._small.reduce_scatter(shards, output, op), [output], opts)
+        written = Written(output)
+
+        def collective(lane: Lane) -> None:
+            reductions.reduce_scatter(lane, shards, written.elements, op)
+            written.finish()
+
+        return self._engine.collective(collective, [output])
+
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        """`dist.reduce`: stock gloo's."""
+        return self._control.reduce(tensors, opts or ReduceOptions())
+
+    # Moving.
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+        """`dist.broadcast`."""
+        opts = opts or BroadcastOptions()
+        (tensor,), root = tensors, opts.rootRank
+        written = Written(tensor, keep=True)
+        if self._is_small(tensor.nbytes * (self.size() - 1)):
+            return self._stock(self._control.broadcast([written.bytes], opts), written, tensor, opts)
+
+        def collective(lane: Lane) -> None:
+            moves.broadcast(lane, written.bytes, root)
+            written.finish()
+
+        return self._engine.collective(collective, [tensor])
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        """`dist.all_to_all`: what rank a lists for b has the size that b lists for a, any size."""
+        check_same_type(*outputs, *inputs)
+        written = [Written(tensor) for tensor in outputs]
+        rest = self._small.all_to_all([w.bytes for w in written], [flat(i).view(torch.uint8) for i in inputs])
+
+        def finish() -> None:
+            rest()
+            finish_all(written)
+
+        return self._begun(finish, list(outputs), opts)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_splits: Sequence[int],
+        input_splits: Sequence[int],
+        opts: Any = None,
+    ) -> Work:
+        """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
+        opts = opts or AllToAllOptions()
+        written = Written(output)
+        arriving, leaving = known(written.contiguous), known(input.contiguous())
+        work = self._control.alltoall_base(arriving, leaving, list(output_splits), list(input_splits), opts)
+        return self._stock(work, written, output, opts)
+
+    alltoall_base = all_to_all_single
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+        """`dist.gather`: stock gloo's, straight to the root."""
+        return self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+        """`dist.scatter`: stock gloo's, straight from the root."""
+        return self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
+
+    def send(self, tensors: Tensors, to: int, tag: int) -> Work:
+        """`dist.send`, `dist.isend`: stock gloo's, with tags up to 30 bits."""
+        return self._control.send(tensors, to, users_tag(tag))
+
+    def recv(self, tensors: Tensors, source: int, tag: int) -> Work:
+        """`dist.recv`, `dist.irecv`."""
+        return self._control.recv(tensors, source, users_tag(tag))
+
+    def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
+        """`dist.recv` from whoever comes first."""
+        return self._control.recv_anysource(tensors, users_tag(tag))
+
+    # Keeping together.
+
+    def barrier(self, opts: Any = None) -> Work:
+        """`dist.barrier`: ends when every rank has ended the bulk collectives that it queued before."""
+        ticket = self._small.ticket()
+        if self._engine.is_idle:
+            return self._begun(self._small.barrier(ticket), [], opts)
+        return self._engine.work(lambda: self._small.barrier(ticket)(), [])
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """`dist.monitored_barrier`."""
+        self._control.monitored_barrier(timeout, wait_all_ranks)
+
+    def shutdown(self) -> None:
+        """`dist.destroy_process_group`: what is queued still runs."""
+        self._engine.stop()
+
+    def _is_small(self, most_sent_bytes: int) -> bool:
+        return most_sent_bytes <= SMALL_BYTES or self.size() == 1
+
+    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
+        work = LazyWork(result, rest, self._engine.background)
+        if opts is not None and opts.asyncOp:
+            work.proceed()
+        return work
+
+    def _stock(self, work: Work, written: Written, tensor: torch.Tensor, opts: Any) -> Work:
+        """gloo's work, whose result is `tensor`."""
+
+        def rest() -> None:
+            work.wait()
+            written.finish()
+
+        return self._begun(rest, [tensor], opts)
+
+
+def _together(works: list[Work]) -> Work:
+    return works[0] if len(works) == 1 else Together(works)

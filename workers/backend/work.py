@@ -1,0 +1,157 @@
+"""What a collective returns: `torch.distributed.Work` with a future, completed by the thread that runs it or waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Work
+
+FOREVER = timedelta(0)
+"""No timeout but the group's own."""
+
+
+class RingWork(Work):
+    """`wait` blocks the calling thread only; the result is what stock gloo gives: a list of the output tensors."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self._result = result
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._future: torch.futures.Future[Any] | None = None
+        self._error: BaseException | None = None
+
+    def complete(self, error: BaseException | None = None) -> None:
+        """Called once, by the thread that has run it.
+
+        Callbacks of the future run in a thread of their own: they may wait for collectives that this one has to run.
+        """
+        with self._lock:
+            self._error = error
+            self._ended.set()
+            future = self._future
+        if future is not None:
+            threading.Thread(target=self._fulfil, args=(future,), name="ring backend: callbacks", daemon=True).start()
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        """Block until it has ended. Raises what it raised; RuntimeError after `timeout`, which breaks nothing."""
+        if not self._ended.wait(timeout.total_seconds() or None):
+            raise RuntimeError(f"the collective is not done after {timeout}")
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Holds the output tensors, or the exception."""
+        with self._lock:
+            if self._future is not None:
+                return self._future
+            self._future = torch.futures.Future()
+            has_ended = self._ended.is_set()
+        if has_ended:
+            self._fulfil(self._future)
+        return self._future
+
+    def result(self) -> Any:
+        """The output tensors."""
+        return self._result
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What it raised."""
+        return self._error
+
+    def _fulfil(self, future: torch.futures.Future[Any]) -> None:
+        if self._error is None:
+            future.set_result(self._result)
+        else:
+            future.set_exception(self._error)
+
+
+class LazyWork(RingWork):
+    """A collective that has begun; the `rest` is done by whoever waits first.
+
+    `background(task)` has a thread do it, for those who do not wait but want to be told.
+    """
+
+    def __init__(
+        self, result: Any, rest: Callable[[], object], background: Callable[[Callable[[], None]], None]
+    ) -> None:
+        super().__init__(result)
+        self._rest: Callable[[], object] | None = rest
+        self._background = background
+        self._in_background = False
+        self._settling = threading.Lock()
+
+    def proceed(self) -> None:
+        """Make it end although nobody waits. Returns at once; idempotent."""
+        if not self._in_background and not self._ended.is_set():
+            self._in_background = True
+            self._background(self._settle)
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        """See RingWork."""
+        if timeout:
+            self.proceed()
+        else:
+            self._settle()
+        return super().wait(timeout)
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """See RingWork."""
+        self.proceed()
+        return super().get_future()
+
+    def is_completed(self) -> bool:
+        """See RingWork."""
+        self.proceed()
+        return super().is_completed()
+
+    def _settle(self) -> None:
+        with self._settling:
+            if self._ended.is_set():
+                return
+            try:
+                assert self._rest is not None
+                self._rest()
+            except BaseException as error:
+                self.complete(error)
+            else:
+                self.complete()
+            self._rest = None
+
+
+class Together(Work):
+    """Several collectives as one (coalescing)."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        super().__init__()
+        self._works = list(works)
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        """Block until all have ended."""
+        return all([work.wait(timeout) for work in self._works])
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Holds the output tensors of all of them in a row."""
+        futures = torch.futures.collect_all([work.get_future() for work in self._works])
+        return futures.then(lambda done: [tensor for future in done.value() for tensor in future.value()])
+
+    def is_completed(self) -> bool:
+        """Whether all have ended."""
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        """Whether all have ended well."""
+        return all(work.is_success() for work in self._works)

@@ -1,0 +1,71 @@
+"""Tensors as flat memory: what collectives read, and what they write and bring back to where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+class Written:
+    """A tensor that a collective writes, as flat memory: its own if it is contiguous, else a copy brought back.
+
+    `keep`: the collective reads it too.
+    """
+
+    def __init__(self, tensor: torch.Tensor, *, keep: bool = False) -> None:
+        self._tensor = tensor.detach()
+        self.is_copy = not tensor.is_contiguous()
+        if not self.is_copy:
+            self.contiguous = self._tensor
+        elif keep:
+            self.contiguous = self._tensor.contiguous()
+        else:
+            self.contiguous = torch.empty(tensor.shape, dtype=tensor.dtype)
+
+    @property
+    def elements(self) -> torch.Tensor:
+        """In one dimension."""
+        return self.contiguous.view(-1)
+
+    @property
+    def bytes(self) -> torch.Tensor:
+        """As uint8, in one dimension."""
+        return self.elements.view(torch.uint8)
+
+    def finish(self) -> None:
+        """The result is complete: it goes to where it belongs."""
+        if self.is_copy:
+            self._tensor.copy_(self.contiguous)
+
+
+def finish_all(written: Sequence[Written]) -> None:
+    """Every one of them is complete."""
+    for tensor in written:
+        tensor.finish()
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements in one dimension; a copy if it is not contiguous."""
+    return tensor.detach().contiguous().view(-1)
+
+
+_ALIASES = {
+    torch.int16: torch.float16,
+    torch.uint16: torch.float16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
+
+
+def known(tensor: torch.Tensor) -> torch.Tensor:
+    """The same bits in a type that stock gloo moves: it knows no 16-bit integers, nor unsigned ones above 8 bits."""
+    alias = _ALIASES.get(tensor.dtype)
+    return tensor if alias is None else tensor.view(alias)
+
+
+def check_same_type(*tensors: torch.Tensor) -> None:
+    """ValueError unless all have one dtype."""
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) > 1:
+        raise ValueError(f"tensors of one collective must have one dtype, not {dtypes}")
