@@ -20,6 +20,7 @@ from testbed.emulation import programs
 from topologies.errors import RingroadError
 
 SETUP = "run scripts/setup"
+AS_ROOT = "sudo .venv/bin/ringroad doctor"
 LEAST_CORES, LEAST_MEMORY_BYTES = 2, 4 * 2**30
 MODULES = {
     "mininet": "apt-get install mininet, with a venv that sees the system's packages (scripts/setup does both)",
@@ -109,7 +110,7 @@ def _open_vswitch() -> Iterator[Finding]:
 
 def _kernel() -> Iterator[Finding]:
     if os.geteuid() != 0:
-        yield Finding("kernel", "limited", "cannot be examined without root", "run ringroad doctor as root")
+        yield Finding("kernel", "limited", "cannot be examined without root", AS_ROOT)
         return
     from testbed.emulation.capabilities import detect
 
@@ -140,12 +141,14 @@ def _state() -> Iterator[Finding]:
 
     found = owners()
     if found and os.geteuid() != 0:
-        yield Finding("other runs", "limited", f"alive or killed: {', '.join(found)}", "run ringroad doctor as root")
+        yield Finding("other runs", "limited", f"alive or killed: {', '.join(found)}", AS_ROOT)
         return
     dead = [run_id for run_id, owner in found.items() if owner is None or not owner.alive]
     living = [f"{run_id} (pid {owner.pid})" for run_id, owner in found.items() if owner is not None and owner.alive]
     if dead:
-        yield Finding("left-overs", "limited", f"of runs that were killed: {', '.join(dead)}", "ringroad clean")
+        yield Finding(
+            "left-overs", "limited", f"of runs that were killed: {', '.join(dead)}", "sudo .venv/bin/ringroad clean"
+        )
     if living:
         yield Finding("other runs", "limited", f"in progress: {', '.join(living)}", "wait for it: one run at a time")
     if not found:

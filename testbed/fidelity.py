@@ -14,6 +14,7 @@ from typing import Any
 from topologies.model import Edge
 from topologies.units import format_rate
 
+BEFORE = "before the arms"
 MAX_REASONS = 5
 """More of the same kind are counted, not listed."""
 
@@ -85,7 +86,10 @@ def judge_links(goodputs: Sequence[Goodput], tolerance: Tolerance) -> Verdict:
 
 
 def judge_arm(cpu: Sequence[CpuSample], stray_drops: Mapping[str, int], tolerance: Tolerance) -> Verdict:
-    """Of one arm. `stray_drops`: packets lost by place, for places that are not queues of emulated links."""
+    """Of one arm. `stray_drops`: packets lost by place, for places that are not queues of emulated links.
+
+    Each reason says first what is wrong in words that every arm shares, then after a colon this arm's figures.
+    """
     reasons = []
     seconds = math.fsum(sample.until - sample.since for sample in cpu)
     figures: dict[str, Any] = {"cpu_seconds": seconds, "stray_drops": dict(stray_drops)}
@@ -97,8 +101,9 @@ def judge_arm(cpu: Sequence[CpuSample], stray_drops: Mapping[str, int], toleranc
         figures["starved_share"] = share
         if share > tolerance.starved_seconds_max:
             reasons.append(
-                f"less than {tolerance.cpu_idle_min:.0%} of the CPUs was idle in {share:.0%} of the time, more than "
-                f"{tolerance.starved_seconds_max:.0%}: the machine, not the WAN, may have set the pace"
+                f"less than {tolerance.cpu_idle_min:.0%} of the CPUs was idle in more than "
+                f"{tolerance.starved_seconds_max:.0%} of the time: in {share:.0%}; the machine, not the WAN, may have "
+                "set the pace"
             )
     else:
         reasons.append("the CPUs were not sampled")
@@ -107,15 +112,34 @@ def judge_arm(cpu: Sequence[CpuSample], stray_drops: Mapping[str, int], toleranc
         places = ", ".join(
             f"{count} at {place}" for place, count in sorted(lost.items(), key=lambda item: -item[1])[:3]
         )
-        reasons.append(f"{sum(lost.values())} packets were dropped outside the emulated links' queues: {places}")
+        reasons.append(f"packets were dropped outside the emulated links' queues: {sum(lost.values())}, {places}")
     return _verdict(reasons, figures)
 
 
-def combine(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """One verdict on all; each reason says where it comes from, each part's figures are under its name."""
-    reasons = [f"{name}: {reason}" for name, verdict in verdicts.items() for reason in verdict.reasons]
-    figures = {name: verdict.figures for name, verdict in verdicts.items()}
-    return Verdict(all(verdict.trustworthy for verdict in verdicts.values()), _shortened(reasons), figures)
+def combine(gate: Verdict, arms: Mapping[str, Verdict]) -> Verdict:
+    """One verdict on the gate and all arms by name: what is wrong in several arms is said once, with their count."""
+    reasons = [f"{BEFORE}: {reason}" for reason in gate.reasons]
+    figures = {BEFORE: gate.figures} | {name: verdict.figures for name, verdict in arms.items()}
+    trustworthy = gate.trustworthy and all(verdict.trustworthy for verdict in arms.values())
+    return Verdict(trustworthy, (*reasons, *_shortened(_over_arms(arms))), figures)
+
+
+def _over_arms(arms: Mapping[str, Verdict]) -> list[str]:
+    """`in 17 of 20 arms …; first in block 1, joint: …`, by how many arms; what one arm has alone stands under it."""
+    by_kind: dict[str, dict[str, str]] = {}
+    for name, verdict in arms.items():
+        for reason in verdict.reasons:
+            kind, _, particulars = reason.partition(": ")
+            by_kind.setdefault(kind, {}).setdefault(name, particulars)
+    reasons = []
+    for kind, found in sorted(by_kind.items(), key=lambda item: -len(item[1])):
+        name, particulars = next(iter(found.items()))
+        details = f": {particulars}" if particulars else ""
+        if len(found) == 1:
+            reasons.append(f"{name}: {kind}{details}")
+        else:
+            reasons.append(f"in {len(found)} of {len(arms)} arms {kind}; first in {name}{details}")
+    return reasons
 
 
 def verdict_from_json(plain: Mapping[str, Any]) -> Verdict:

@@ -1,6 +1,6 @@
 """A run that is told to end cleans up first: the first signal becomes an exception, later ones change nothing.
 
-SIGINT, SIGTERM and SIGHUP alike; one that the caller ignores (as nohup does with SIGHUP) stays ignored.
+SIGINT, SIGTERM, SIGHUP and SIGQUIT alike; one that the caller ignores (as nohup does with SIGHUP) stays ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 INTERRUPTED_EXIT_CODE = 130
 
 

@@ -46,7 +46,7 @@ class Capabilities:
 def detect() -> Capabilities:
     """Look once; costs milliseconds. RingroadError when not root."""
     if os.geteuid() != 0:
-        raise RingroadError("only root can make network namespaces", "run it as root: sudo ringroad …")
+        raise RingroadError("only root can make network namespaces", "run it as root: sudo .venv/bin/ringroad …")
     tbf, netem, blackhole = inside_new(_try_disciplines)
     return Capabilities(
         kernel=os.uname().release,

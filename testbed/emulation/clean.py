@@ -31,7 +31,7 @@ def clean() -> list[str]:
     not answer: all else is removed by then, and the state folder stays, so that a later call finds the rest.
     """
     if os.geteuid() != 0:
-        raise RingroadError("only root can remove what runs left", "run it as root: sudo ringroad …")
+        raise RingroadError("only root can remove what runs left", "run it as root: sudo .venv/bin/ringroad …")
     dead = _dead_runs()
     removed: list[str] = []
     failure: OpenVSwitchError | None = None

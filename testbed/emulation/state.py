@@ -92,7 +92,9 @@ def make_state_root() -> None:
     try:
         STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
     except OSError as error:
-        raise RingroadError(f"cannot make {STATE_ROOT}: {error.strerror}", "run it as root: sudo ringroad …") from error
+        raise RingroadError(
+            f"cannot make {STATE_ROOT}: {error.strerror}", "run it as root: sudo .venv/bin/ringroad …"
+        ) from error
 
 
 def owners() -> dict[str, Owner | None]:

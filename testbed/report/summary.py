@@ -85,8 +85,8 @@ def summarize(folder: RunFolder, runs: Sequence[ArmRun]) -> Summary:
         arms=arms,
         comparisons=comparisons,
         interaction=together,
-        conclusion=conclusion(list(arms), comparisons),
-        interaction_sentence=interaction_sentence(together),
+        conclusion=conclusion(list(arms), comparisons, verdict.trustworthy),
+        interaction_sentence=interaction_sentence(together, verdict.trustworthy),
         labels=tuple(manifest.get("labels", ())),
         notes=(
             *manifest.get("notes", ()),
@@ -112,16 +112,19 @@ def _verdict(folder: RunFolder) -> Verdict:
     """Of the gate and every finished arm together. A run whose gate left no verdict has not passed it."""
     gate = folder.read_json(GATE)
     missing = Verdict(False, ("the fidelity gate left no verdict",))
-    verdicts = {"before the arms": verdict_from_json(gate) if gate else missing}
-    for line in folder.read_arms():
-        if line.get("verdict"):
-            verdicts[f"block {line['block']}, {line['arm']}"] = verdict_from_json(line["verdict"])
-    return combine(verdicts)
+    arms = {
+        f"block {line['block']}, {line['arm']}": verdict_from_json(line["verdict"])
+        for line in folder.read_arms()
+        if line.get("verdict")
+    }
+    return combine(verdict_from_json(gate) if gate else missing, arms)
 
 
 def _unfinished_notes(runs: Sequence[ArmRun], blocks_finished: int, blocks_planned: int) -> list[str]:
     notes = [
-        f"{run.arm} of block {run.block} was cut off: left out of every figure" for run in runs if not run.finished
+        f"{run.arm} of block {run.block} is not finished (running or cut off): left out of every figure"
+        for run in runs
+        if not run.finished
     ]
     if blocks_finished < blocks_planned:
         notes.insert(0, f"{blocks_finished} of {blocks_planned} blocks are complete")

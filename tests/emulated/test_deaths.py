@@ -143,7 +143,7 @@ def test_an_ovs_vswitchd_that_dies_is_named(run):
     assert_ended_well(run, run_id, code, culprit="ovs-vswitchd")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_an_interrupted_run_keeps_what_it_has_and_cleans_up(run, number):
     run.wait_for_collectives(9)
     run_id = run.run_id

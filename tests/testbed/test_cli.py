@@ -216,7 +216,7 @@ with interruptible():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_the_first_signal_interrupts_and_a_second_does_not_cut_the_cleaning_short(number):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(int(number))],

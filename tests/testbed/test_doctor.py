@@ -43,7 +43,7 @@ def test_a_left_over_of_a_dead_run_is_named_and_a_living_one_is_no_left_over(mon
     monkeypatch.setattr(state, "owners", lambda: {"aaaa": dead, "bbbb": None, "cccc": alive})
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     found = {finding.name: finding for finding in doctor._state()}
-    assert "aaaa, bbbb" in found["left-overs"].found and found["left-overs"].remedy == "ringroad clean"
+    assert "aaaa, bbbb" in found["left-overs"].found and found["left-overs"].remedy == "sudo .venv/bin/ringroad clean"
     assert f"cccc (pid {os.getpid()})" in found["other runs"].found
 
 

@@ -16,7 +16,13 @@ from testbed.report.statistics import (
     inverse,
     paired_blocks,
 )
-from testbed.report.wording import conclusion, interaction_sentence, interval_notes, speedup_text
+from testbed.report.wording import (
+    conclusion,
+    difference_can_be_told,
+    interaction_sentence,
+    interval_notes,
+    speedup_text,
+)
 
 
 def run_of(arm, block, durations, *, agent_s=0.0, limits=None, finished=True, **more):
@@ -233,6 +239,31 @@ def test_one_block_claims_nothing():
     assert interval_notes(found) == ["one block gives no interval: run at least two, better six"]
 
 
+def test_few_blocks_point_to_a_winner_without_claiming_it():
+    found = comparisons(static=[2.1] * 2, wan=[4.2] * 2, ccl=[2.0] * 2, joint=[1.0] * 2)
+
+    assert conclusion(["static", "wan", "ccl", "joint"], found) == (
+        "joint seems 2.10× faster than static (2.10–2.10), seems 4.20× faster than wan (4.20–4.20) and "
+        "seems 2.00× faster than ccl (2.00–2.00); 2 blocks are too few to tell (50% intervals), "
+        "the ring agent's time charged."
+    )
+
+
+@pytest.mark.parametrize(("blocks", "told"), [(2, False), (4, False), (5, True), (6, True)])
+def test_a_difference_takes_five_blocks(blocks, told):
+    (found,) = comparisons(static=[2.0] * blocks, joint=[1.0] * blocks)
+
+    assert difference_can_be_told(found.by_charged_time) is told
+
+
+def test_the_conclusion_of_a_run_that_is_not_trusted_says_so_itself():
+    found = comparisons(static=[2.1] * 6, joint=[1.0] * 6)
+
+    assert conclusion(["static", "joint"], found, trustworthy=False).startswith(
+        "This run is not to be trusted; taken at face value, joint is 2.10× faster than static"
+    )
+
+
 def test_without_static_there_is_nothing_to_compare_with():
     assert "no finished static arm" in conclusion(["joint"], [])
     assert "nothing to compare" in conclusion(["static"], [])
@@ -252,6 +283,7 @@ def test_few_blocks_are_noted():
         (Estimate(0.2, 0.1, 0.3, 0.95, (0.2,)), "gain less than their gains multiplied"),
         (Estimate(0.0, -0.1, 0.1, 0.95, (0.0,)), "cannot be told"),
         (Estimate(0.5, None, None, None, (0.5,)), "cannot be told"),
+        (Estimate(0.2, 0.1, 0.3, 0.5, (0.1, 0.3)), "cannot be told"),
     ],
 )
 def test_the_interaction_is_put_into_words(estimate, said):

@@ -105,6 +105,9 @@ def test_the_verdict_follows_from_gate_and_arms(tmp_path):
 
     assert not summary.trustworthy
     assert summary.reasons == ("before the arms: a → b carries half",)
+    for plain in (json.loads((folder.path / "summary.json").read_text())["conclusion"], summary_text(summary)):
+        assert "This run is not to be trusted; taken at face value, joint " in plain
+    assert summary.interaction_sentence.startswith("Taken at face value: whether ")
 
 
 def test_a_run_whose_gate_left_nothing_is_not_trusted(tmp_path):
@@ -134,7 +137,7 @@ def test_of_a_run_that_was_cut_off_the_finished_arms_count(tmp_path):
     assert summary.arms[cut_off].blocks == 1
     assert summary.blocks_finished == 1
     assert "1 of 2 blocks are complete" in summary.notes
-    assert f"{cut_off} of block 2 was cut off: left out of every figure" in summary.notes
+    assert f"{cut_off} of block 2 is not finished (running or cut off): left out of every figure" in summary.notes
 
 
 def test_a_run_without_a_finished_arm_has_a_report_that_says_so(tmp_path):
@@ -144,7 +147,7 @@ def test_a_run_without_a_finished_arm_has_a_report_that_says_so(tmp_path):
     summary = make_report(folder.path)
 
     assert summary.arms == {}
-    assert "no finished static arm" in summary.conclusion
+    assert summary.conclusion == "No arm is finished: there is nothing to compare."
     assert (folder.path / "completion_time.png").exists()
 
 
