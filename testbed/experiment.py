@@ -15,7 +15,7 @@ from controller.calm import CalmSettings
 from controller.policies import make_policy
 from controller.settings import ControllerSettings
 from testbed.dynamics.faults import FaultSpec, fault_faults
-from testbed.dynamics.timeline import Instant, timeline
+from testbed.dynamics.timeline import Instant, capacities, timeline
 from testbed.dynamics.tracefile import read_rows
 from testbed.dynamics.traces import FileSpec, Row, TraceSpec, generate, random_stream, size_faults, trace_faults
 from testbed.estimate import expected_collective_s
@@ -25,7 +25,7 @@ from testbed.fidelity import Tolerance
 from topologies import yamlfile
 from topologies.codec import wan_to_json
 from topologies.errors import Fault, InputError, did_you_mean
-from topologies.model import Wan
+from topologies.model import Edge, Wan
 from topologies.units import format_duration, format_size
 from topologies.wanfile import builtin_files, load_wan, spec_faults, spec_to_wan
 from topologies.yamlfile import Loaded
@@ -170,6 +170,15 @@ class Experiment:
         if isinstance(trace, FileSpec) and not trace.repeat:
             trace = trace.model_copy(update={"hold": True})
         return timeline(self.wan, generate(trace, self.wan, seed, self.timeouts.arm_s, self.rows), self.faults)
+
+    def peak_rates_bps(self) -> dict[Edge, float]:
+        """The highest rate that each directed edge is set to in any block, while its arms take as long as expected."""
+        peaks = dict.fromkeys(self.wan.edges, 0.0)
+        for block in blocks_plan(self):
+            for at_s, rates in capacities(self.wan, self.timeline(block.seed)):
+                if at_s <= self.expected_arm_s:
+                    peaks = {edge: max(peak, rates[edge]) for edge, peak in peaks.items()}
+        return {edge: peak or self.wan.edges[edge].rate_bps for edge, peak in peaks.items()}
 
     def overridden(self, blocks: int | None = None, arms: Sequence[str] | None = None) -> Experiment:
         """The same experiment with fewer or more blocks, or some of its arms. InputError for an arm it lacks."""

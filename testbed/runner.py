@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -83,8 +84,14 @@ def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: P
 
 
 def gate(bed: Testbed, experiment: Experiment) -> Verdict:
-    """Load every directed link at once, and judge whether each carries what it is set to."""
+    """Load every directed link at once at the highest rate that it is given, and judge whether it carries that."""
     bed.reset()
+    bed.shape_many(
+        {
+            edge: replace(bed.wan.edges[edge], rate_bps=rate_bps)
+            for edge, rate_bps in experiment.peak_rates_bps().items()
+        }
+    )
     with pinned_to_edges(bed):
         measured = goodput(bed, seconds=GATE_S)
     goodputs = [Goodput(edge, each.rate_bps, each.delivered_bps) for edge, each in measured.items()]

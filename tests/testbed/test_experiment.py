@@ -357,3 +357,24 @@ def test_the_memory_of_this_machine_is_the_bound_unless_another_is_given(tmp_pat
 
     with pytest.raises(InputError, match="this machine's"):
         load_experiment(tmp_path / "x.yaml")
+
+
+def test_the_gate_loads_each_link_at_the_highest_rate_that_the_trace_gives_it():
+    text = """
+name: peaks
+wan: mesh4
+trace:
+  kind: steps
+  steps:
+    - {at: 0, link: "tokyo-oregon", rate: 20mbit}
+    - {at: 2s, link: "tokyo->oregon", rate: 150mbit}
+    - {at: 1000s, link: "tokyo->oregon", rate: 500mbit}
+blocks: 2
+payload: 64KiB
+collectives: 6
+pacing: {every: 1s}
+"""
+    peaks = read_experiment(text, Path("peaks.yaml"), memory_bytes=2**34).peak_rates_bps()
+    assert peaks["tokyo", "oregon"] == 150e6  # what comes after the arm does not count
+    assert peaks["oregon", "tokyo"] == 20e6
+    assert peaks["tokyo", "virginia"] == 100e6
