@@ -29,13 +29,16 @@ from topologies import RingroadError
 from topologies.wanfile import load_wan
 
 TRIALS = 30
-PAIR = ("tokyo", "virginia")
-"""No neighbors on `six`: every path between them has a link that is not at its ingress."""
+PAIR = ("virginia", "tokyo")
+"""No neighbors on `six`: every path between them has a link that is not at its ingress. The ring goes the other way."""
 DOWN_S = 0.3
 SETTLE_S = 0.7
 """Paces, not waits: what a trial does to the network has its time to show, and to pass. Longer than the dwell."""
 EVENT_S = 10.0
 DROPPED_BPS = 8e6
+SLOWEST, SLOWEST_BPS = ("mumbai", "oregon"), 10e6
+CHUNK_BYTES = 64 * 1024
+"""Small, so that a burst of the ring delays a probe on a link of 60 Mbit/s by a few milliseconds at most."""
 BETWEEN_MOVES_S = 0.1
 MOVES = 100
 AGAINST = f"{TRIALS} trials on six, 1 ms probes, under a running ring"
@@ -72,7 +75,7 @@ class Trials:
 
 def adjacent_link_down() -> Iterator[Figure]:
     """The first link of a path goes down, again and again: how long until its switch has turned to the detour?"""
-    route = ("tokyo", "oregon", "virginia")
+    route = ("virginia", "oregon", "tokyo")
     with _network(ControllerSettings()) as bed, probe_flow(bed, PAIR) as flow:
         bed.controller.pin(PAIR, route)
         probes, trials = _fail_again_and_again(bed, flow, lambda: route[:2])
@@ -181,9 +184,15 @@ def measure(say: Callable[[str], None]) -> Iterator[Figure]:
 
 @contextmanager
 def _network(settings: ControllerSettings) -> Iterator[Testbed]:
-    """`six` under a running ring."""
-    with Testbed(load_wan("six"), controller=settings) as bed, load(bed):
-        yield bed
+    """`six` under a running ring, one of whose links is so narrow that it fills no other link.
+
+    A ring goes at the pace of its slowest link; a probe that is lost is then not lost to congestion.
+    """
+    with Testbed(load_wan("six"), controller=settings) as bed:
+        bed.controller.pin(SLOWEST, SLOWEST)
+        bed.shape(SLOWEST, rate_bps=SLOWEST_BPS, direction=SLOWEST)
+        with load(bed, chunk_bytes=CHUNK_BYTES):
+            yield bed
 
 
 def _fail_again_and_again(bed: Testbed, flow: ProbeFlow, link: Callable[[], Route]) -> tuple[Probes, Trials]:
