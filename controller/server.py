@@ -27,7 +27,7 @@ LOG = logging.getLogger("controller")
 MAX_WAITING = 10_000
 """Messages for a client that does not read; beyond it the client is cut off."""
 
-REMEMBER_S = 0.005
+REMEMBER_S = 0.002
 """After how long what was told is written down."""
 
 SETTLE_S = 10.0
@@ -44,7 +44,6 @@ class Server:
         """`memory` is told whatever a controller that has to start anew would have to know."""
         self._openflow_port, self._http_port, self._memory = openflow_port, http_port, memory
         self._subscribers: set[_Connection] = set()
-        self._to_remember = False
         self.restarts: list[dict[str, Any]] = []
         """Why this process was started anew, if it was."""
         self.engine: Engine
@@ -160,13 +159,8 @@ class Server:
         return reply
 
     def _remember(self) -> None:
-        """Soon, and once for all that is told until then: what follows for switches leaves first."""
-        if not self._to_remember:
-            self._to_remember = True
-            chosen().hub.spawn_after(REMEMBER_S, self._keep)
-
-    def _keep(self) -> None:
-        self._to_remember = False
+        """Before the reply: what was answered outlives this process. But what follows for switches leaves first."""
+        chosen().hub.sleep(REMEMBER_S)
         self._memory.keep(self.engine.told)
 
     def _view(self) -> Reply:
