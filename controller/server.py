@@ -29,7 +29,8 @@ MAX_WAITING = 10_000
 
 MAX_CLIENTS = 256
 """At a time; more are turned away, so that descriptors are left for the switches."""
-REMEMBER_S = 0.005
+
+REMEMBER_S = 0.002
 """After how long what was told is written down."""
 
 SETTLE_S = 10.0
@@ -47,7 +48,6 @@ class Server:
         self._openflow_port, self._http_port, self._memory = openflow_port, http_port, memory
         self._connections: set[_Connection] = set()
         self._subscribers: set[_Connection] = set()
-        self._to_remember = False
         self.restarts: list[dict[str, Any]] = []
         """Why this process was started anew, if it was."""
         self.engine: Engine
@@ -169,13 +169,8 @@ class Server:
         return reply
 
     def _remember(self) -> None:
-        """Soon, and once for all that is told until then: what follows for switches leaves first."""
-        if not self._to_remember:
-            self._to_remember = True
-            chosen().hub.spawn_after(REMEMBER_S, self._keep)
-
-    def _keep(self) -> None:
-        self._to_remember = False
+        """Before the reply: what was answered outlives this process. But what follows for switches leaves first."""
+        chosen().hub.sleep(REMEMBER_S)
         self._memory.keep(self.engine.told)
 
     def _view(self) -> Reply:

@@ -219,13 +219,13 @@ def network_sources(bed: Testbed, trace: Trace) -> Iterator[dict[str, Callable[[
 
 @contextmanager
 def _journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
-    """Keeps every reconfiguration that the controller reports while the context lasts."""
+    """Keeps everything that the controller reports while the context lasts: reconfigurations, and what led to them."""
 
     def listen(stream: EventStream) -> None:
         with suppress(RingroadError, OSError):
             for event in stream.events():
-                if event.get("event") == "reconfiguration":
-                    record("reconfigurations", event)
+                reconfiguration = event.get("event") == "reconfiguration"
+                record("reconfigurations" if reconfiguration else "controller_events", event)
 
     with EventStream(bed.state / "controller.sock") as stream:
         thread = threading.Thread(target=listen, args=(stream,), name="journal", daemon=True)

@@ -51,7 +51,7 @@ def _solved(problem: Problem, whole: bool) -> Relaxed:
         integrality=numpy.append(numpy.full(len(problem.uses), int(whole)), 0),
         bounds=Bounds(0, numpy.append(numpy.where(dead, 0.0, 1.0), numpy.inf)),
         constraints=[LinearConstraint(carried, -numpy.inf, 0), LinearConstraint(splits, 1, 1)],
-        options={"node_limit": MAX_NODES},
+        options={"node_limit": MAX_NODES, "mip_rel_gap": 1e-6},
     )
     z = found.mip_dual_bound if whole else found.fun
     assignment = None if found.x is None else _rounded(problem, found.x[:-1])

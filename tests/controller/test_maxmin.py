@@ -104,7 +104,7 @@ def test_with_whole_flows_the_linear_program_finds_the_largest_smallest_share(wa
 
     best = _brute_force(problem)[0]
     assert sorted_shares(problem, found.assignment[None])[0, 0] == pytest.approx(best, rel=1e-5)
-    assert found.bound_bps == pytest.approx(best, rel=1e-5)
+    assert best * (1 - 1e-6) <= found.bound_bps <= best * (1 + 1e-3)
 
 
 def test_on_many_flows_the_smallest_share_is_at_its_bound():
@@ -117,7 +117,7 @@ def test_on_many_flows_the_smallest_share_is_at_its_bound():
     solution = solve(problem, _first_choices(problem))
 
     assert solution.shares[0] == pytest.approx(40 / 14)
-    assert solution.smallest_bound_bps == pytest.approx(40 / 14, rel=1e-4)
+    assert solution.smallest_bound_bps == pytest.approx(40 / 14, rel=1e-3)
 
 
 def test_a_flow_split_over_two_paths_is_what_the_bound_stands_for():

@@ -140,7 +140,7 @@ def test_links_that_are_full_are_not_taken_for_dead(bed: Testbed):
 
 def test_a_controller_whose_worker_is_killed_adopts_what_switches_hold_and_no_packet_notices(bed: Testbed):
     bed.shape("a-b", rate_bps=5e6)
-    assert bed.controller.view().routes[PAIR] == ("a", "c", "b")
+    eventually(lambda: bed.controller.view().routes[PAIR] == ("a", "c", "b"))
     bed.controller.wait_ready(EVENT_WITHIN_S)
     before, restarts = _flows(bed), bed.controller.status().restarts
 

@@ -1,0 +1,104 @@
+"""The controller looked at from outside, and run alone, on real switches; and the instruments of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+from wans import wan_of
+
+from controller.client import ControllerClient
+from controller.settings import ControllerSettings
+from testbed.bed import Testbed
+from testbed.emulation.openvswitch import controller_commands, vsctl
+from testbed.emulation.tap import Taps
+from testbed.measure_flows import probe_flow
+from topologies.wanfile import write_wan
+
+pytestmark = pytest.mark.emulated
+
+WAN = wan_of({"ab": 50e6, "ac": 50e6, "bc": 50e6})
+WITHIN_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    with Testbed(WAN, controller=ControllerSettings(http_port=0)) as bed:
+        yield bed
+
+
+def _get(bed: Testbed, path: str) -> str:
+    port = bed.controller.status().http_port
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=WITHIN_S) as answer:
+        return answer.read().decode()
+
+
+def test_what_is_true_stands_beside_what_is_known(bed: Testbed):
+    def _edge() -> dict:
+        edges = json.loads(_get(bed, "/v1/topology"))["edges"]
+        return next(edge for edge in edges if (edge["from"], edge["to"]) == ("a", "b"))
+
+    eventually(lambda: _edge()["capacity_true_bps"] == 50e6)
+    bed.shape("a-b", rate_bps=5e6)
+
+    eventually(lambda: (_edge()["capacity_known_bps"], _edge()["capacity_true_bps"]) == (5e6, 5e6))
+    assert json.loads(_get(bed, "/v1/health"))["health"] == "ok"
+    eventually(lambda: 'ringroad_reconfigurations_total{cause="capacity"} 1.0' in _get(bed, "/metrics"))
+    bed.reset()
+    eventually(lambda: _edge()["capacity_true_bps"] == 50e6)
+
+
+def test_taps_tell_which_way_data_goes_and_since_when(bed: Testbed):
+    ends = {peer: bed.plan.ports[peer, "a"].interface for peer in "bc"}
+    with probe_flow(bed, ("a", "b")) as flow, Taps(ends, flow.port) as taps:
+        assert taps.first_elsewhere("c", time.monotonic(), WITHIN_S).key == "b"
+        assert taps.first_elsewhere("b", time.monotonic(), 0.1) is None
+
+        called_at = time.monotonic()
+        bed.controller.pin(("a", "b"), ("a", "c", "b"))
+        seen = taps.first_elsewhere("b", called_at, WITHIN_S)
+
+        assert seen.key == "c"
+        assert called_at <= seen.at <= time.monotonic()
+    bed.controller.unpin(("a", "b"))
+
+
+def test_probes_that_nothing_happens_to_all_arrive_in_order(bed: Testbed):
+    with probe_flow(bed, ("a", "c")) as flow:
+        begin = time.monotonic()
+        time.sleep(0.5)
+        end = time.monotonic()
+        probes = flow.finish()
+
+    assert probes.lost(begin, end) == 0
+    order = probes.order(begin, end)
+    assert order == sorted(order)
+    assert len(order) > 100
+
+
+def test_the_controller_alone_steers_switches_that_the_printed_commands_would_attach(tmp_path: Path):
+    (tmp_path / "wan.yaml").write_text(write_wan(WAN))
+    command = [sys.executable, "-m", "testbed.cli", "controller", str(tmp_path / "wan.yaml")]
+    command += ["--listen", "0", "--socket", str(tmp_path / "c.sock")]
+    with (
+        Testbed(WAN, controller=None) as bed,
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        process.stdout.readline()
+        with ControllerClient(tmp_path / "c.sock") as client:
+            switches = [site.switch for site in bed.plan.sites.values()]
+            vsctl(controller_commands(switches, client.status().port))
+            client.wait_ready(WITHIN_S)
+        done = bed.site("a").run(["ping", "-c", "2", bed.site("c").ip])
+        process.terminate()
+        code = process.wait(WITHIN_S)
+
+    assert (done.returncode, code) == (0, 0)

@@ -1,0 +1,30 @@
+"""What the benchmark of the WAN controller makes of its records; the parts that need no network."""
+
+from __future__ import annotations
+
+import numpy
+
+from benchmarks import reroute
+from benchmarks.reroute import Trials
+from testbed.probes import ENTRY, Probes
+
+
+def test_each_trial_is_held_against_a_time_of_quiet():
+    # A probe a second; 12 and 13 never come, 4 comes half a second late.
+    sent = numpy.array([(n, float(n)) for n in range(20)], ENTRY)
+    at = {n: n + 0.1 for n in range(20) if n not in (12, 13)} | {4: 4.6}
+    probes = Probes(sent, numpy.array(list(at.items()), ENTRY))
+    trials = Trials(done=[(11.5, 15.5)], quiet=[(2.5, 6.5)])
+
+    done, quiet = trials.gaps_ms(probes)
+
+    assert [round(gap) for gap in done] == [3000]
+    assert [round(gap) for gap in quiet] == [1500]
+    assert trials.losses(probes) == ([2], [0])
+
+
+def test_rules_on_a_switch_of_b4_are_stated_with_what_they_are_made_of():
+    most, without, groups = reroute.rules_per_switch()
+
+    assert most.shown > without.shown > groups.shown > 0
+    assert "132 pairs × 4 tunnels" in most.against
