@@ -68,7 +68,7 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
     bed.reset()
     bed.controller.reset(arm.wan_policy, experiment.controller.period_s)
     socket = bed.state / "bandwidths.sock"
-    trace = _Trace(capacities(bed.wan, instants))
+    trace = Trace(capacities(bed.wan, instants))
     with (
         _sources(bed, trace) as sources,
         BandwidthService(socket, sources),
@@ -168,7 +168,7 @@ class _Limits:
 
 
 @dataclass
-class _Trace:
+class Trace:
     """What the links will carry, by seconds from `started_at` on; nothing is known before the arm starts."""
 
     segments: Sequence[tuple[float, Mapping[Edge, float]]]
@@ -184,7 +184,7 @@ class _Trace:
 
 
 @contextmanager
-def _sources(bed: Testbed, trace: _Trace) -> Iterator[dict[str, Callable[[], Network]]]:
+def _sources(bed: Testbed, trace: Trace) -> Iterator[dict[str, Callable[[], Network]]]:
     """What ring agents can ask: the controller's view, and what the kernel holds on the routes that are in force.
 
     The oracle also tells what the trace will do.
