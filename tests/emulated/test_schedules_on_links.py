@@ -21,7 +21,7 @@ from workers.limits import allgather_limit_s
 
 pytestmark = pytest.mark.emulated
 
-SIZE_BYTES = 2 * 2**20
+SIZE_BYTES = 2**20
 MEASUREMENT_ERROR = 0.03
 """A shaper's burst allowance leaves early, and clocks of ranks are read before and after their system calls."""
 
@@ -48,7 +48,7 @@ def median_s(bed: Testbed, client: WorkersClient, logs: Path, service: Bandwidth
     job = Job(
         ranks=tuple(Rank(dc, bed.dc(dc).netns_pid) for dc in bed.wan.dcs),
         size_bytes=SIZE_BYTES,
-        chunk_bytes=64 * 2**10,
+        chunk_bytes=32 * 2**10,
         log_folder=str(logs),
         collectives=3,
         schedule=schedule,
@@ -71,10 +71,7 @@ def test_packed_trees_beat_the_best_ring_and_nothing_beats_the_limit(up: tuple[T
     known = Network(rates, bed.controller.view().routes)
     limit_s = allgather_limit_s(rates, bed.wan.dcs, SIZE_BYTES)
     with BandwidthService(tmp_path / "bandwidths.sock", {"oracle": lambda: known}) as service:
-        took_s = {
-            name: median_s(bed, client, tmp_path, service, name)
-            for name in ("ring", "bidirectional", "multiring", "trees")
-        }
+        took_s = {name: median_s(bed, client, tmp_path, service, name) for name in ("ring", "multiring", "trees")}
     assert min(took_s.values()) >= limit_s * (1 - MEASUREMENT_ERROR)
     assert took_s["ring"] / took_s["trees"] > 1.3
     assert took_s["ring"] / took_s["multiring"] > 1.3

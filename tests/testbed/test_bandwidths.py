@@ -4,6 +4,7 @@ import socket
 
 from waiting import eventually
 
+from testbed.arm import Trace
 from testbed.bandwidths import BandwidthService, Network, bandwidth_matrix, described
 from topologies.wire import Client, WireError
 from workers.bandwidth import told
@@ -88,3 +89,13 @@ def test_an_agent_reads_what_the_service_says(tmp_path):
     }
     assert known.network.pair_bps((0, 2)) == known.bandwidths[0][2] == 5e6
     assert known.network.future == ((0.0, CAPACITIES),)
+
+
+def test_the_future_counts_from_the_moment_it_is_asked_for():
+    # given rates that change 2, 5 and 500 s after an arm's start at second 100
+    known = [{("a", "b"): float(rate)} for rate in (1, 2, 3, 4)]
+    trace = Trace(list(zip((0.0, 2.0, 5.0, 500.0), known, strict=True)))
+    assert trace.future(100.0) == []
+    trace.started_at = 100.0
+    # at second 103 the second rate holds, the third comes in 2 s, and the fourth is beyond what is foreseen
+    assert trace.future(103.0) == [(0.0, known[1]), (2.0, known[2])]

@@ -43,6 +43,11 @@ class Tree:
 
 Forest = tuple[Tree, ...]
 
+CHUNKS_A_TREE = 48
+SMALLEST_CHUNK = 4096
+"""Elements. Trees are cut finer than asked for, since the last rank waits a chunk's time for every hop, but not finer
+than this: each chunk costs some 100 µs of a processor on its way."""
+
 
 def check(forest: Forest, ranks: int) -> None:
     """ValueError unless every rank's whole shard reaches every rank exactly once."""
@@ -83,7 +88,7 @@ def plan_of(forest: Forest, rank: int, shard: int, chunk: int) -> RankPlan:
         for parent, child in tree.edges:
             children.setdefault(parent, []).append(child)
         parent_of = {child: parent for parent, child in tree.edges}
-        for piece in chunks_of(tree.root, end - begin, chunk):
+        for piece in chunks_of(tree.root, end - begin, _chunk_of(tree, chunk, end - begin, SMALLEST_CHUNK)):
             moved = Chunk(tree.root, begin + piece.begin, begin + piece.end)
             number = {pair: _next(numbers, pair) for pair in tree.edges}
             part = piece.begin / (end - begin)
@@ -99,6 +104,10 @@ def plan_of(forest: Forest, rank: int, shard: int, chunk: int) -> RankPlan:
     receives.sort(key=lambda entry: entry[:2])
     sends.sort(key=lambda send: send.due)
     return RankPlan(tuple(sends), tuple(receive for _, _, receive in receives))
+
+
+def _chunk_of(tree: Tree, chunk: int, part: float, smallest: int) -> int:
+    return min(chunk, max(smallest, int(part) // CHUNKS_A_TREE)) if tree.paced else chunk
 
 
 def _next(numbers: dict[Pair, int], pair: Pair) -> int:
@@ -149,7 +158,8 @@ def predicted_s(network: Network, forest: Forest, size_bytes: int, chunk_bytes: 
     for tree in forest:
         if tree.share <= 0:
             continue
-        chunk_bits = 8.0 * min(chunk_bytes, size_bytes * tree.share)
+        part_bytes = size_bytes * tree.share
+        chunk_bits = 8.0 * min(_chunk_of(tree, chunk_bytes, part_bytes, 4 * SMALLEST_CHUNK), part_bytes)
         reached = {tree.root: (0.0, 0.0)}
         for pair in tree.edges:
             hop_s = time_s(chunk_bits, network.pair_bps(pair)) + latencies.get(pair, 0.0)
