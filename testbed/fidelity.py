@@ -112,7 +112,9 @@ def judge_arm(cpu: Sequence[CpuSample], stray_drops: Mapping[str, int], toleranc
         places = ", ".join(
             f"{count} at {place}" for place, count in sorted(lost.items(), key=lambda item: -item[1])[:3]
         )
-        reasons.append(f"packets were dropped outside the emulated links' queues: {sum(lost.values())}, {places}")
+        reasons.append(
+            f"packets were dropped outside the emulated links' queues: {sum(lost.values())} in all, {places}"
+        )
     return _verdict(reasons, figures)
 
 

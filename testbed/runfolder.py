@@ -27,6 +27,7 @@ START_ORDERS = "start_orders.jsonl"
 SUMMARY_JSON, SUMMARY_TEXT = "summary.json", "summary.txt"
 RECORDS = ("collectives", "ring_changes", "reconfigurations", "controller_events", "changes", "faults")
 """What is kept of one arm in one block: a file of JSON lines each."""
+ELSEWHERE = "choose a folder that you may write to, with --out DIR"
 
 
 class RunFolder:
@@ -35,8 +36,10 @@ class RunFolder:
     Safe to append to from several threads; one process writes, any number read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, unwritable: str = ELSEWHERE) -> None:
+        """`unwritable` is the remedy if the system refuses to write into it."""
         self.path = path
+        self._unwritable = unwritable
         self._lock = threading.Lock()
         self._descriptors: dict[Path, int] = {}
 
@@ -63,7 +66,7 @@ class RunFolder:
             (path / "blocks").mkdir()
             (path / EXPERIMENT).write_text(experiment_text, encoding="utf-8")
         except OSError as error:
-            raise _cannot_keep(path, error) from error
+            raise _cannot_keep(path, error, ELSEWHERE) from error
         return folder
 
     @property
@@ -84,7 +87,7 @@ class RunFolder:
             unfinished.replace(target)
         except OSError as error:
             unfinished.unlink(missing_ok=True)
-            raise _cannot_keep(target, error) from error
+            raise _cannot_keep(target, error, self._unwritable) from error
 
     def read_json(self, name: str) -> Any:
         """What `write_json` wrote, or None if there is no such file. RingroadError if it is not JSON."""
@@ -154,7 +157,7 @@ class RunFolder:
                     self._descriptors[file] = os.open(file, flags, 0o644)
                 _write_whole(self._descriptors[file], line)
             except OSError as error:
-                raise _cannot_keep(file, error) from error
+                raise _cannot_keep(file, error, self._unwritable) from error
 
 
 def open_run(path: Path) -> RunFolder:
@@ -167,7 +170,7 @@ def open_run(path: Path) -> RunFolder:
             value=str(path),
             remedy="give the folder that `ringroad run` named, as in runs/quickstart-…",
         )
-    return RunFolder(path)
+    return RunFolder(path, "make the folder writable to you, or copy it to where you may write and report on the copy")
 
 
 def folder_name(name: str, run_id: str, now: datetime) -> str:
@@ -236,12 +239,9 @@ def _write_whole(descriptor: int, line: bytes) -> None:
         raise
 
 
-def _cannot_keep(path: Path, error: OSError) -> RingroadError:
+def _cannot_keep(path: Path, error: OSError, unwritable: str) -> RingroadError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RingroadError(
             f"the disk is full: {path} cannot be written", "free some space; what was measured so far is kept"
         )
-    return RingroadError(
-        f"{path} cannot be written: {error.strerror or error}",
-        "choose a folder that you may write to, with --out DIR",
-    )
+    return RingroadError(f"{path} cannot be written: {error.strerror or error}", unwritable)

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from testbed import machine
 from testbed.arm import ArmSetting, run_arm
 from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
@@ -108,6 +109,7 @@ def manifest(experiment: Experiment, bed: Testbed) -> dict[str, Any]:
         "labels": experiment.labels(),
         "notes": list(bed.notes),
         "capabilities": bed.capabilities,
+        "machine": {**machine.describe(), "ringroad": machine.commit()},
         "kernel": platform.release(),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},

@@ -125,6 +125,17 @@ def test_the_benchmarks_are_listed_without_being_run():
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["foundation", "reroute", "silence"]
 
 
+@pytest.mark.parametrize("option", ["--help", "-h", "--list"])
+def test_benchmarks_that_are_only_asked_about_do_not_set_up(copy, option):
+    bench = shutil.copy(ROOT / "scripts" / "bench", copy.parent)
+
+    done = _run(bench, option)
+
+    assert done.returncode == 1
+    assert done.stderr.endswith("remedy: scripts/setup\n")
+    assert not (copy.parents[1] / ".setup.log").exists()
+
+
 def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do():
     done = _run(ROOT / ".venv" / "bin" / "python", "-m", "benchmarks", "speed", cwd=ROOT / "scripts")
 

@@ -7,8 +7,9 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks import foundation, machine, reroute, silence
+from benchmarks import foundation, reroute, silence
 from benchmarks.figure import Figure, table
+from testbed import machine
 
 Benchmark = Callable[[Callable[[str], None]], Iterable[Figure]]
 """Takes a function that tells people what is being done; yields its figures as they are measured."""
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in asked.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
-    label = machine.describe()
+    label = {**machine.describe(), "ringroad": machine.commit()}
     figures = run(asked.names or list(BENCHMARKS))
     if asked.json:
         print(json.dumps({"machine": label, "figures": [each.as_json() for each in figures]}, ensure_ascii=False))

@@ -80,9 +80,9 @@ def _report(folder: Path | None, as_json: bool) -> Summary | None:
     """Write and show the report, if there is anything to report on."""
     from testbed.commands.report import show
     from testbed.report.make import make_report
-    from testbed.runfolder import ARMS
+    from testbed.runfolder import MANIFEST
 
-    if folder is None or not (folder / ARMS).exists():
+    if folder is None or not (folder / MANIFEST).exists():
         return None
     summary = make_report(folder)
     show(summary, as_json)

@@ -25,7 +25,9 @@ def _schema(asked: bool) -> None:
 
 
 def validate(
-    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.", show_default=False)],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.", show_default=False)
+    ] = None,
     schema: Annotated[
         bool,
         typer.Option("--schema", callback=_schema, is_eager=True, help="The JSON schema of such files, for editors."),
@@ -40,6 +42,8 @@ def validate(
     """
     from testbed.experiment import load_experiment
 
+    if file is None:
+        raise typer.BadParameter("give the experiment's file, or --schema", param_hint="EXPERIMENT.yaml")
     for line in describe(load_experiment(file)):
         typer.echo(line)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from typer.testing import CliRunner
 from testbed import runner
 from testbed.cli import app
 from testbed.fidelity import Verdict
-from testbed.runfolder import GATE
+from testbed.runfolder import ARMS, GATE, MANIFEST
+from topologies.builtins import builtin
 from topologies.errors import RingroadError
+from topologies.summary import summary
 
 ROOT = Path(__file__).parents[2]
 SHORT = str(ROOT / "experiments" / "short.yaml")
@@ -100,21 +103,36 @@ def test_a_wrong_file_gives_one_message_without_traceback_and_exit_code_2(tmp_pa
 
 def test_the_schema_of_experiments_is_json():
     assert "payload" in json.loads(ringroad("validate", "--schema").stdout)["properties"]
+    assert "[EXPERIMENT.yaml]" in ringroad("validate", "--help").stdout
+
+
+def test_without_a_file_there_is_nothing_to_validate():
+    shown = ringroad("validate")
+
+    assert shown.exit_code == 2
+    assert "give the experiment's file, or --schema" in shown.stderr
 
 
 def test_topologies_are_listed_for_people_and_for_programs():
     for_people, for_programs = ringroad("topologies", "list"), ringroad("topologies", "list", "--json")
 
-    assert "mesh4  4 DCs, 6 links of 100 Mbit/s." in for_people.stdout
+    assert "mesh4: 4 DCs, 6 links, 100 Mbit/s. " in for_people.stdout
     assert [wan["name"] for wan in json.loads(for_programs.stdout)] == ["b4", "mesh4", "prism", "six"]
 
 
-def test_a_topology_is_shown_as_a_file_to_begin_from(tmp_path):
-    text = ringroad("topologies", "show", "six").stdout
+def test_a_topology_is_shown_as_a_map_its_sites_and_its_links():
+    shown = ringroad("topologies", "show", "six").stdout
+
+    assert shown == summary(builtin("six"))
+    assert "5  tokyo      dc    3      oregon, singapore, frankfurt" in shown
+
+
+def test_a_topology_is_given_as_a_file_to_begin_from(tmp_path):
+    text = ringroad("topologies", "show", "six", "--yaml").stdout
     (tmp_path / "mine.yaml").write_text(text)
 
     assert text == (ROOT / "topologies" / "builtin" / "six.yaml").read_text()
-    assert ringroad("topologies", "show", tmp_path / "mine.yaml").stdout == text
+    assert ringroad("topologies", "show", tmp_path / "mine.yaml", "--yaml").stdout == text
     assert json.loads(ringroad("topologies", "show", "six", "--json").stdout)["name"] == "six"
     assert "links" in json.loads(ringroad("topologies", "schema").stdout)["properties"]
 
@@ -184,6 +202,45 @@ def test_a_part_that_died_is_named_after_the_report_of_what_there_is(tmp_path, r
     assert shown.exit_code == 4
     assert "ringroad: rank 2 (tokyo) died" in shown.stderr
     assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_run_that_fails_before_any_arm_is_finished_has_a_summary_that_says_so(tmp_path, run_instead):
+    def before_the_arms(folder):
+        (folder.path / ARMS).unlink()
+        shutil.rmtree(folder.path / "blocks" / "1")
+
+    run_instead(ending=PartDied("ovs-vswitchd died"), change=before_the_arms)
+
+    assert ringroad("run", SHORT, "--out", tmp_path / "run").exit_code == 4
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["arms"] == {}
+    assert summary["conclusion"] == "No arm is finished: there is nothing to compare."
+    assert (tmp_path / "run" / "summary.txt").exists()
+
+
+def test_a_run_that_fails_before_it_has_a_manifest_has_no_report(tmp_path, run_instead):
+    run_instead(ending=PartDied("ovs-vswitchd died"), change=lambda folder: (folder.path / MANIFEST).unlink())
+
+    shown = ringroad("run", SHORT, "--out", tmp_path / "run")
+
+    assert shown.exit_code == 4
+    assert "no report" not in shown.stderr
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_report_that_cannot_be_written_has_a_remedy_that_report_knows(tmp_path, monkeypatch):
+    folder = make_run(tmp_path / "run", keys=FEW, blocks=1)
+    monkeypatch.setattr(Path, "write_bytes", refused)
+
+    shown = ringroad("report", folder.path)
+
+    assert shown.exit_code == 1
+    assert "report on the copy" in shown.stderr
+    assert "--out" not in shown.stderr
+
+
+def refused(*_):
+    raise PermissionError(13, "Permission denied")
 
 
 def test_an_interrupted_run_keeps_what_it_has_and_returns_130(tmp_path, run_instead):

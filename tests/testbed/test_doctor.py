@@ -53,7 +53,7 @@ def test_who_cannot_read_the_owners_of_runs_takes_none_for_dead(monkeypatch):
     monkeypatch.setattr(state, "owners", lambda: {"aaaa": None})
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     (found,) = doctor._state()
-    assert (found.name, found.remedy) == ("other runs", "run ringroad doctor as root")
+    assert (found.name, found.remedy) == ("other runs", "sudo .venv/bin/ringroad doctor")
     assert "aaaa" in found.found
 
 

@@ -74,7 +74,7 @@ def test_samples_count_by_their_length():
 def test_drops_outside_the_emulated_queues_are_named():
     verdict = judge_arm(QUIET, {"host tokyo": 3, "switch oregon": 0}, TOLERANCE)
 
-    assert verdict.reasons == ("packets were dropped outside the emulated links' queues: 3, 3 at host tokyo",)
+    assert verdict.reasons == ("packets were dropped outside the emulated links' queues: 3 in all, 3 at host tokyo",)
 
 
 def test_an_arm_without_cpu_samples_is_not_trusted():
@@ -103,7 +103,7 @@ def test_what_is_wrong_in_several_arms_is_said_once_with_their_count():
         "before the arms: no link was measured",
         "in 17 of 20 arms less than 5% of the CPUs was idle in more than 25% of the time; first in block 4, joint: "
         "in 50%; the machine, not the WAN, may have set the pace",
-        "block 2, joint: packets were dropped outside the emulated links' queues: 3, 3 at host tokyo",
+        "block 2, joint: packets were dropped outside the emulated links' queues: 3 in all, 3 at host tokyo",
     )
 
 
