@@ -124,8 +124,9 @@ def capacity_drops() -> Iterator[Figure]:
                 edge = _route(bed)[:2]
                 taps.forget()
                 rate_bps = bed.wan.edges[edge].rate_bps
+                called_at = time.monotonic()
                 bed.shape(edge, rate_bps=DROPPED_BPS, direction=edge)
-                happened_at, installed_at = _when_the_drop_was_held(events)
+                happened_at, installed_at = _when_the_drop_was_held(events, called_at)
                 seen = taps.first_elsewhere(edge[1], happened_at, EVENT_S)
                 if seen is None:
                     raise RingroadError(f"data stays on {edge[0]} → {edge[1]} after it lost its capacity")
@@ -222,12 +223,13 @@ def _route(bed: Testbed) -> Route:
     return bed.controller.view().routes[PAIR]
 
 
-def _when_the_drop_was_held(events: EventStream) -> tuple[float, float]:
-    """When the kernel held the change that has moved the pair, and when the switches confirmed the move."""
+def _when_the_drop_was_held(events: EventStream, called_at: float) -> tuple[float, float]:
+    """When the kernel held the change made since `called_at` that has moved the pair, and when the switches confirmed the move."""
     try:
         for event in events.events(EVENT_S):
-            mine = event["event"] == "reconfiguration" and event["cause"] == "capacity" and _moves(event, PAIR)
-            if mine and event["installed_at"] is not None:
+            if event["event"] != "reconfiguration" or event["installed_at"] is None or not _moves(event, PAIR):
+                continue
+            if event["cause"] == "capacity" and event["happened_at"] >= called_at:
                 return event["happened_at"], event["installed_at"]
     except TimeoutError as error:
         raise RingroadError(f"{PAIR[0]} → {PAIR[1]} has not been moved within {EVENT_S:g} s") from error
