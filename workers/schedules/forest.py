@@ -43,7 +43,7 @@ class Tree:
 
 Forest = tuple[Tree, ...]
 
-CHUNKS_A_TREE = 48
+CHUNKS_A_TREE = 20
 SMALLEST_CHUNK = 4096
 """Elements. Trees are cut finer than asked for, since the last rank waits a chunk's time for every hop, but not finer
 than this: each chunk costs some 100 µs of a processor on its way."""
