@@ -224,7 +224,7 @@ def _route(bed: Testbed) -> Route:
 
 
 def _when_the_drop_was_held(events: EventStream, called_at: float) -> tuple[float, float]:
-    """When the kernel held the change made since `called_at` that has moved the pair, and when the switches confirmed the move."""
+    """When the kernel held the change, made since `called_at`, and when the switches confirmed that the pair moved."""
     try:
         for event in events.events(EVENT_S):
             if event["event"] != "reconfiguration" or event["installed_at"] is None or not _moves(event, PAIR):
