@@ -62,8 +62,6 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
 
     bed.reset(block.seed)
     bed.controller.reset(arm.wan_policy, experiment.controller.period_s)
-    if experiment.controller.demands == "announced":
-        announce(bed, experiment, range(len(bed.wan.dcs)))
     socket = bed.state / "bandwidths.sock"
     with (
         _sources(bed) as sources,
@@ -71,6 +69,8 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Verdict:
         _journal(bed, record),
         WorkersClient(setting.workers_socket) as workers,
     ):
+        if experiment.controller.demands == "announced":
+            announce(bed, experiment, range(len(bed.wan.dcs)))
         job = job_of(bed, experiment, arm, folder.logs / f"block{block.block}-{arm.name}", socket, block.seed)
         pids: dict[str, int] = {}
         player = Player(
