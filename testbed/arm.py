@@ -71,8 +71,6 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
 
     bed.reset(block.seed)
     bed.controller.reset(arm.wan_policy, experiment.controller.period_s)
-    if experiment.controller.demands == "announced":
-        announce(bed, experiment, range(len(bed.wan.dcs)))
     socket = bed.state / "bandwidths.sock"
     trace = Trace(capacities(bed.wan, instants))
     with (
@@ -81,6 +79,8 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
         _journal(bed, record),
         WorkersClient(setting.workers_socket) as workers,
     ):
+        if experiment.controller.demands == "announced":
+            announce(bed, experiment, start_order or range(len(bed.wan.dcs)))
         job = replace(job_of(setting, block, arm), start_order=start_order)
         pids: dict[str, int] = {}
         player = Player(

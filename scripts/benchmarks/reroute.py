@@ -34,6 +34,7 @@ PAIR = ("virginia", "tokyo")
 DOWN_S = 0.3
 SETTLE_S = 0.7
 """Paces, not waits: what a trial does to the network has its time to show, and to pass. Longer than the dwell."""
+STAYS_S = 1.0
 EVENT_S = 10.0
 DROPPED_BPS = 8e6
 SLOWEST, SLOWEST_BPS = ("mumbai", "oregon"), 10e6
@@ -133,7 +134,7 @@ def capacity_drops() -> Iterator[Figure]:
                 took_s.append(seen.at - happened_at)
                 confirmed_s.append(installed_at - happened_at)
                 bed.shape(edge, rate_bps=rate_bps, direction=edge)
-                time.sleep(SETTLE_S)
+                _wait_until_it_stays(events)
     name = "capacity drop → data on the new path"
     for share, reach in ((0.5, Reach(at_most=15)), (0.99, Reach(at_most=40))):
         confirmed_ms = percentile(confirmed_s, share) * 1e3
@@ -224,7 +225,7 @@ def _route(bed: Testbed) -> Route:
 
 
 def _when_the_drop_was_held(events: EventStream, called_at: float) -> tuple[float, float]:
-    """When the kernel held the change made since `called_at` that has moved the pair, and when the switches confirmed the move."""
+    """When the kernel held the change, made since `called_at`, and when the switches confirmed that the pair moved."""
     try:
         for event in events.events(EVENT_S):
             if event["event"] != "reconfiguration" or event["installed_at"] is None or not _moves(event, PAIR):
@@ -234,6 +235,16 @@ def _when_the_drop_was_held(events: EventStream, called_at: float) -> tuple[floa
     except TimeoutError as error:
         raise RingroadError(f"{PAIR[0]} → {PAIR[1]} has not been moved within {EVENT_S:g} s") from error
     raise RingroadError("the controller is gone")
+
+
+def _wait_until_it_stays(events: EventStream) -> None:
+    """Until the pair has not moved for longer than the dwell: whatever it was going to do, it has done."""
+    deadline = time.monotonic() + STAYS_S
+    with suppress(TimeoutError):
+        while (left_s := deadline - time.monotonic()) > 0:
+            event = next(events.events(left_s))
+            if event["event"] == "reconfiguration" and _moves(event, PAIR):
+                deadline = time.monotonic() + STAYS_S
 
 
 def _moves(event: dict, pair: Pair) -> bool:

@@ -1,26 +1,20 @@
-"""The controller looked at from outside, and run alone, on real switches; and the instruments of the benchmarks."""
+"""The controller looked at from outside, on real switches; and the instruments of the benchmarks."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from waiting import eventually
 from wans import wan_of
 
-from controller.client import ControllerClient
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
-from testbed.emulation.openvswitch import controller_commands, vsctl
 from testbed.emulation.tap import Taps
 from testbed.measure_flows import probe_flow
-from topologies.wanfile import write_wan
 
 pytestmark = pytest.mark.emulated
 
@@ -81,24 +75,3 @@ def test_probes_that_nothing_happens_to_all_arrive_in_order(bed: Testbed):
     order = probes.order(begin, end)
     assert order == sorted(order)
     assert len(order) > 100
-
-
-def test_the_controller_alone_steers_switches_that_the_printed_commands_would_attach(tmp_path: Path):
-    (tmp_path / "wan.yaml").write_text(write_wan(WAN))
-    command = [sys.executable, "-m", "testbed.cli", "controller", str(tmp_path / "wan.yaml")]
-    command += ["--listen", "0", "--socket", str(tmp_path / "c.sock")]
-    with (
-        Testbed(WAN, controller=None) as bed,
-        (tmp_path / "log").open("wb") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
-        process.stdout.readline()
-        with ControllerClient(tmp_path / "c.sock") as client:
-            switches = [site.switch for site in bed.plan.sites.values()]
-            vsctl(controller_commands(switches, client.status().port))
-            client.wait_ready(WITHIN_S)
-        done = bed.site("a").run(["ping", "-c", "2", bed.site("c").ip])
-        process.terminate()
-        code = process.wait(WITHIN_S)
-
-    assert (done.returncode, code) == (0, 0)

@@ -1,0 +1,200 @@
+"""What the `ring` backend does beyond single collectives: background work, sub-groups, meshes, objects, orders."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import run_ranks
+from test_group_conformance import Both
+from torch.distributed import ReduceOp
+
+from workers.group import set_order
+
+
+def test_work_is_done_in_the_background_and_its_future_holds_the_result():
+    def main() -> None:
+        both = Both()
+        n = both.size
+        works, told = [], []
+        tensors = [torch.full((size,), both.rank + 1.0) for size in (3, 200_000, 5, 300_000)]
+        for tensor in tensors:
+            work = dist.all_reduce(tensor, async_op=True)
+            told.append(work.get_future().then(lambda future: future.value()[0][0].item()))
+            works.append(work)
+        gathered = torch.empty(n * 50_000)
+        gathering = dist.all_gather_single(gathered, torch.full((50_000,), float(both.rank)), async_op=True)
+        meeting = dist.barrier(async_op=True)
+        for work in (meeting, gathering, *reversed(works)):
+            assert work.wait()
+            assert work.is_completed()
+        expected = n * (n + 1) / 2
+        assert all(torch.equal(tensor, torch.full_like(tensor, expected)) for tensor in tensors)
+        assert torch.equal(gathered, torch.arange(float(n)).repeat_interleave(50_000))
+        assert [future.wait() for future in told] == [expected] * 4
+        assert works[1].get_future().wait()[0] is tensors[1]
+
+    run_ranks(3, main)
+
+
+def test_what_follows_a_collective_may_be_collectives():
+    """As PowerSGD's hook does it: a callback that waits for what the same thread would have to run."""
+
+    def main() -> None:
+        tensor = torch.ones(100_000)
+
+        def again(future: torch.futures.Future) -> torch.Tensor:
+            (got,) = future.value()
+            dist.all_reduce(got)
+            return dist.all_reduce(got, async_op=True).get_future().wait()[0]
+
+        chained = dist.all_reduce(tensor, async_op=True).get_future().then(again).wait()
+        assert (chained == 3**3).all()
+
+    run_ranks(3, main)
+
+
+def test_several_collectives_can_be_coalesced():
+    def main() -> None:
+        n = dist.get_world_size()
+        tensors = [torch.full((size,), 1.0) for size in (3, 100_000)]
+        with dist._coalescing_manager():
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+        assert all((tensor == n).all() for tensor in tensors)
+        outputs = [torch.empty(n * size) for size in (3, 100_000)]
+        with dist._coalescing_manager(async_ops=True) as manager:
+            for output, tensor in zip(outputs, tensors, strict=True):
+                dist.all_gather_single(output, tensor)
+        manager.wait()
+        assert all((output == n).all() for output in outputs)
+
+    run_ranks(3, main)
+
+
+def test_functional_collectives_find_the_group_by_its_name():
+    import torch.distributed._functional_collectives as functional
+
+    def main() -> None:
+        rank, n = dist.get_rank(), dist.get_world_size()
+        everybody = dist.group.WORLD
+        for size in (6, 60_000):
+            mine = torch.arange(size, dtype=torch.int64) + rank
+            total = torch.arange(size, dtype=torch.int64) * n + sum(range(n))
+            assert torch.equal(functional.all_reduce(mine, "sum", everybody), total)
+            gathered = functional.all_gather_tensor(mine, 0, everybody)
+            assert torch.equal(gathered.view(n, -1), torch.arange(size) + torch.arange(n)[:, None])
+            shard = functional.reduce_scatter_tensor(mine, "sum", 0, everybody)
+            assert torch.equal(shard, total.chunk(n)[rank])
+            exchanged = functional.all_to_all_single(mine, None, None, everybody)
+            assert torch.equal(exchanged.view(n, -1)[rank], mine.chunk(n)[rank])
+            assert torch.equal(functional.broadcast(mine, 1, everybody), torch.arange(size) + 1)
+
+    run_ranks(3, main)
+
+
+def test_sub_groups_and_meshes_work_side_by_side():
+    def main() -> None:
+        rank = dist.get_rank()
+        groups = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+        for size in (5, 100_000):
+            mine = torch.full((size,), float(rank))
+            dist.all_reduce(mine, group=groups[rank % 2])
+            assert (mine == (2.0 if rank % 2 == 0 else 4.0)).all()
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("row", "column"))
+        for name, total in (("column", rank // 2 * 4 + 1.0), ("row", rank % 2 * 2 + 2.0)):
+            mine = torch.full((100_000,), float(rank))
+            dist.all_reduce(mine, group=mesh[name].get_group())
+            assert (mine == total).all(), (name, mine[0])
+
+    run_ranks(4, main)
+
+
+def test_objects_travel():
+    def main() -> None:
+        rank, n = dist.get_rank(), dist.get_world_size()
+        mine = {"rank": rank, "text": "å" * (rank * 40_000)}
+        everyones: list[object] = [None] * n
+        dist.all_gather_object(everyones, mine)
+        assert [o["rank"] for o in everyones] == list(range(n)) and everyones[rank] == mine
+        sent = [mine if rank == 1 else None]
+        dist.broadcast_object_list(sent, 1)
+        assert sent[0] == everyones[1]
+        gathered = [None] * n if rank == 2 else None
+        dist.gather_object(mine, gathered, 2)
+        assert gathered is None or gathered == everyones
+        got: list[object] = [None]
+        dist.scatter_object_list(got, everyones if rank == 0 else None, 0)
+        assert got[0] == mine
+
+    run_ranks(3, main)
+
+
+def test_messages_of_the_script_never_meet_those_of_collectives():
+    def main() -> None:
+        rank, n = dist.get_rank(), dist.get_world_size()
+        for tag in range(6):
+            got, reduced = torch.empty(1000), torch.full((1000,), 1.0)
+            receiving = dist.irecv(got, (rank - 1) % n, tag=tag)
+            dist.all_reduce(reduced)
+            dist.send(torch.full((1000,), float(rank * 10 + tag)), (rank + 1) % n, tag=tag)
+            receiving.wait()
+            assert (got == (rank - 1) % n * 10 + tag).all() and (reduced == n).all()
+        works = dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.isend, torch.full((3,), float(rank)), (rank + 1) % n),
+                dist.P2POp(dist.irecv, batch := torch.empty(3), (rank - 1) % n),
+            ]
+        )
+        for work in works:
+            work.wait()
+        assert (batch == (rank - 1) % n).all()
+        if rank == 0:
+            anybodys = torch.empty(1)
+            assert {dist.recv(anybodys) for _ in range(n - 1)} == set(range(1, n))
+        else:
+            dist.send(torch.ones(1), 0)
+        with pytest.raises(ValueError, match="tag"):
+            dist.isend(torch.ones(1), (rank + 1) % n, tag=2**30)
+
+    run_ranks(3, main)
+
+
+def test_what_cannot_be_reduced_is_refused_before_anything_moves():
+    def main() -> None:
+        for size in (3, 100_000):
+            with pytest.raises(ValueError, match="bool"):
+                dist.all_reduce(torch.ones(size, dtype=torch.bool), ReduceOp.AVG)
+            with pytest.raises(ValueError, match="complex"):
+                dist.all_reduce(torch.ones(size, dtype=torch.complex64), ReduceOp.MAX)
+            with pytest.raises(ValueError, match="dtype"):
+                dist.all_gather([torch.ones(size)] * 2, torch.ones(size, dtype=torch.int32))
+            still = torch.ones(size)
+            dist.all_reduce(still)
+            assert (still == 2).all()
+
+    run_ranks(2, main)
+
+
+def test_results_are_the_same_in_every_order_of_the_ring():
+    def main() -> None:
+        both = Both()
+        n = both.size
+        for epoch, order in enumerate(itertools.permutations(range(n))):
+            assert set_order(None, order).epoch == epoch
+            mine = both.tensor(50_000, torch.int32)
+            reduced, shard, sent = mine.clone(), torch.empty(12_500, dtype=torch.int32), mine.clone()
+            dist.all_reduce(reduced)
+            dist.reduce_scatter_single(shard, mine)
+            dist.broadcast(sent, 2)
+            outputs = [torch.empty_like(mine) for _ in range(n)]
+            dist.all_gather(outputs, mine)
+            expected = both.reduced(mine, ReduceOp.SUM)
+            assert torch.equal(reduced, expected)
+            assert torch.equal(shard, expected.chunk(n)[both.rank])
+            assert torch.equal(sent, outputs[2])
+            assert torch.equal(outputs[both.rank], mine)
+
+    run_ranks(4, main)
