@@ -21,6 +21,9 @@ from workers.schedules.plan import Chunk
 LEAD = 1
 """First arrivals left out: a shaper's burst allowance lets them come too early."""
 
+CHUNKS_TO_SEE = 12
+"""A shard is cut into at least so many where somebody wants to see it come."""
+
 FEWEST = 3
 """Spacings between fewer arrivals say nothing."""
 

@@ -27,7 +27,7 @@ from workers.agent import RingAgent
 from workers.blame import Kind
 from workers.collectives import all_gather, stock_all_gather
 from workers.job import ELEMENT_BYTES, Job, rank_name
-from workers.passive import Arrival
+from workers.passive import CHUNKS_TO_SEE, Arrival
 from workers.registry import find
 from workers.schedules import SCHEDULES
 from workers.schedules.forest import plan_of
@@ -135,6 +135,8 @@ class _Worker:
         ring = self._agent.ring
         elements = self._own.numel()
         chunk = max(1, self._job.chunk_bytes // ELEMENT_BYTES)
+        if self._agent.observes:
+            chunk = max(1, min(chunk, elements // CHUNKS_TO_SEE))
         if ring.forest is not None:
             plan = plan_of(ring.forest, self._rank, elements, chunk)
         else:

@@ -37,12 +37,13 @@ def test_bulk_collectives_need_no_more_than_a_shard_and_a_chunk_beside_stock_glo
         gloo = dist.new_group(list(range(n)), backend="gloo")
         shard = torch.ones(SHARD_BYTES // 4)
         whole = torch.ones(shard.numel() * n)
+        given = torch.ones_like(whole)
         collectives = {
             "all_gather": lambda group: dist.all_gather_single(whole, shard, group=group),
             "reduce_scatter": lambda group: dist.reduce_scatter_single(shard, whole, group=group),
             "all_reduce": lambda group: dist.all_reduce(whole, dist.ReduceOp.MAX, group=group),
             "broadcast": lambda group: dist.broadcast(whole, 0, group=group),
-            "all_to_all": lambda group: dist.all_to_all_single(whole, whole.clone(), group=group),
+            "all_to_all": lambda group: dist.all_to_all_single(whole, given, group=group),
         }
         return {
             name: tuple(peak_bytes(lambda group=group, run=run: run(group)) for group in (dist.group.WORLD, gloo))

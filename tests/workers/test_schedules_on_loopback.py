@@ -48,7 +48,9 @@ def test_every_schedule_moves_every_element_over_real_connections(
 
 def test_what_the_ring_itself_shows_leads_to_another_ring(client: WorkersClient, job: MakeJob):
     # given that nothing but the collectives is measured
-    collectives, changes = results(client, job(collectives=4, agent=Agent(every=1, source="passive", margin=0.0)))
+    # and a payload that would else go in two chunks, too few to see a rate
+    plan = job(collectives=4, chunk_bytes=128 * 1024, agent=Agent(every=1, source="passive", margin=0.0))
+    collectives, changes = results(client, plan)
     assert all(c["verified"] for c in collectives)
     # then before the second collective the four pairs of the first ring are known, and the others guessed from them
     first = changes[0]

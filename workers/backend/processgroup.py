@@ -206,7 +206,7 @@ class RingProcessGroup(dist.ProcessGroup):
         (tensor,), root = tensors, opts.rootRank
         written = Written(tensor, keep=True)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
-            return self._stock(self._control.broadcast([written.bytes], opts), written, tensor, opts)
+            return self._stock(self._control.broadcast([known(written.contiguous)], opts), written, tensor, opts)
 
         def collective(lane: Lane) -> None:
             moves.broadcast(lane, written.bytes, root)
@@ -290,7 +290,9 @@ class RingProcessGroup(dist.ProcessGroup):
         return work
 
     def _stock(self, work: Work, written: Written, tensor: torch.Tensor, opts: Any) -> Work:
-        """gloo's work, whose result is `tensor`."""
+        """gloo's work, whose result is `tensor`: itself, if nothing is left to do after it."""
+        if not written.is_copy and known(tensor) is tensor:
+            return work
 
         def rest() -> None:
             work.wait()
