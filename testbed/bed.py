@@ -19,9 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from mininet.net import Mininet
-from pyroute2 import IPRoute
+from typing import Any
 
 from controller.client import ControllerClient, wait_listening
 from controller.settings import ControllerConfig, ControllerSettings, save_config
@@ -125,8 +123,8 @@ class Testbed:
         self._take_down()
 
     @property
-    def net(self) -> Mininet:
-        """Mininet's own objects for this network, for whoever knows Mininet."""
+    def net(self) -> Any:
+        """The `mininet.net.Mininet`: its own objects for this network, for whoever knows Mininet."""
         return self._network.net
 
     def site(self, name: str) -> Dc:
@@ -297,7 +295,7 @@ class Testbed:
         self._supervise()
 
     def _make_network(self) -> None:
-        netlink = IPRoute()
+        netlink = interfaces.open_netlink()
         self._undo.append(netlink.close)
         datapath = self.capabilities.openvswitch_datapath
         self._netlink = netlink

@@ -40,6 +40,11 @@ class TcpSettings:
     send_buffer_bytes: tuple[int, int, int] = (4096, 65536, 4194304)
 
 
+def open_netlink() -> IPRoute:
+    """A connection to the kernel's routing netlink; the caller closes it."""
+    return IPRoute()
+
+
 def add_pair(netlink: IPRoute, first: str, second: str) -> None:
     """A veth pair with jumbo frames, both ends here and down."""
     netlink.link("add", ifname=first, kind="veth", mtu=MTU_BYTES, peer={"ifname": second, "mtu": MTU_BYTES})
