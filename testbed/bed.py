@@ -296,12 +296,12 @@ class Testbed:
 
     def _make_network(self) -> None:
         netlink = interfaces.open_netlink()
-        self._undo.append(netlink.close)
+        self._undo.append(lambda: interfaces.close_netlink(netlink))
         datapath = self.capabilities.openvswitch_datapath
         self._netlink = netlink
         self._network = Network(self.plan, datapath, self._tcp, self._ledger.record)
         self._undo.append(self._ledger.end_all)
-        self._undo.append(lambda: self._network.down(netlink))
+        self._undo.append(self._remove_network)
         self._undo.append(self._ledger.end_all)
         self._network.up(netlink)
         self._dcs = {
@@ -314,6 +314,11 @@ class Testbed:
         self._shaper = Shaper(self._indexes, self.capabilities.netem)
         self._undo.append(self._shaper.close)
         self._shaper.apply(self._wanted)
+
+    def _remove_network(self) -> None:
+        """Over a connection of its own: an interrupt in the middle of a request leaves the other one unusable."""
+        with interfaces.netlink_for_now() as netlink:
+            self._network.down(netlink)
 
     def _start_bfd(self) -> None:
         """Returns once every session is up, so that no port is taken for dead when the controller first looks."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_interface
 from pathlib import Path
@@ -30,6 +31,8 @@ Key = TypeVar("Key")
 PERMANENT = 0x80
 """NUD_PERMANENT of linux/neighbour.h: an entry that is never asked for and never ages."""
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class TcpSettings:
@@ -41,8 +44,26 @@ class TcpSettings:
 
 
 def open_netlink() -> IPRoute:
-    """A connection to the kernel's routing netlink; the caller closes it."""
+    """A connection to the kernel's routing netlink; the caller closes it, with `close_netlink`."""
     return IPRoute()
+
+
+@contextmanager
+def netlink_for_now() -> Iterator[IPRoute]:
+    """A connection for as long as the context lasts."""
+    netlink = open_netlink()
+    try:
+        yield netlink
+    finally:
+        close_netlink(netlink)
+
+
+def close_netlink(netlink: IPRoute) -> None:
+    """Close it, also one that an interrupt has left in the middle of a request: its socket goes with the process."""
+    try:
+        netlink.close()
+    except (RuntimeError, OSError) as error:
+        log.debug("a netlink connection that was interrupted: %s", error)
 
 
 def add_pair(netlink: IPRoute, first: str, second: str) -> None:
