@@ -1,8 +1,7 @@
 """Trains a small transformer with DistributedDataParallel on synthetic text, and prints how long each step took.
 
-Run it across emulated datacenters: `ringroad exec --wan six --arm joint -- python examples/train_transformer.py`, or
-anywhere else: `torchrun --nproc-per-node 4 examples/train_transformer.py --backend gloo`. It takes nothing from
-Ringroad but the name of the backend: a script of yours runs the same way.
+Run it with `torchrun --nproc-per-node 4 examples/train_transformer.py`, or beside it with `--backend gloo`. It takes
+nothing from Ringroad but the name of the backend: a script of yours runs the same way.
 
 The text is a made-up language whose next character depends on the two before it, so the loss can fall. In every step
 each rank sends and receives 2·(n−1)/n times the gradients, four bytes per parameter.

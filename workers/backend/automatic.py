@@ -89,7 +89,7 @@ def from_environment(data: ProcessGroupGloo, group_name: str, ranks: Sequence[in
         whole = job_from_json(json.loads(text))
         job = replace(whole, ranks=tuple(whole.ranks[rank] for rank in ranks))
     except (InputError, ValueError, TypeError, KeyError, IndexError) as error:
-        remedy = f"let `ringroad exec` set it, or give a job as JSON: {type(error).__name__}: {error}"
+        remedy = f"give a job as JSON, as workers.job.job_to_json makes it: {type(error).__name__}: {error}"
         raise InputError("holds no job for these ranks", place=VARIABLE, value=text[:200], remedy=remedy) from error
     if len(set(job.dcs)) < 2 or len(places(job)) < 3:
         return None
