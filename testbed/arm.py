@@ -146,6 +146,7 @@ def job_of(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Job:
         log_folder=str(logs.resolve()),
         collectives=experiment.collectives,
         warmup=experiment.warmup,
+        compute_s=experiment.compute_s,
         pacing=BackToBack() if experiment.every_s is None else Every(experiment.every_s),
         agent=Agent(
             every=arm.reorder_every,

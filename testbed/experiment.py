@@ -135,6 +135,7 @@ class BlockPlan:
 class Experiment:
     """A checked experiment. Times in seconds, sizes in bytes; `every_s` is None where collectives follow at once.
 
+    `compute_s` is what each rank waits before each collective, for the accelerator's work that is not done here.
     `size_bytes` is what one rank contributes. `expected_arm_s` is how long the collectives of one arm take: exact where
     they are paced, else estimated for the static arm. `rows` are those of a trace of kind `file`, `text` the file.
     """
@@ -152,6 +153,7 @@ class Experiment:
     collectives: int
     warmup: int
     every_s: float | None
+    compute_s: float
     initial_order: Literal["listed", "measured_once"]
     agent: Agent
     controller: Controller
@@ -220,6 +222,8 @@ class Experiment:
         pacing = "collectives back to back, so a slower arm meets more of the trace than a faster one"
         if self.every_s is not None:
             pacing = f"a collective every {self.every_s:g} s"
+        if self.compute_s:
+            pacing += f", after {self.compute_s:g} s that stand for the accelerators' work"
         return [
             *labels,
             f"ring order at the start: {self.initial_order.replace('_', ' ')}",
@@ -272,6 +276,7 @@ def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
         collectives=spec.collectives,
         warmup=spec.warmup,
         every_s=every_s,
+        compute_s=spec.compute,
         initial_order=spec.initial_order,
         agent=Agent(spec.agent.source, spec.agent.policy, spec.agent.margin),
         controller=_controller(spec),
@@ -409,7 +414,8 @@ def _length_faults(spec: ExperimentSpec, wan: Wan, expected_arm_s: float, arm_s:
 
 def _expected_arm_s(spec: ExperimentSpec, wan: Wan, rows: Sequence[Row], every_s: float | None) -> float:
     if every_s is not None:
-        return spec.collectives * every_s
+        return spec.collectives * max(every_s, spec.compute)
     held = spec.trace.model_copy(update={"hold": True}) if isinstance(spec.trace, FileSpec) else spec.trace
     changes = generate(held, wan, spec.seed, ESTIMATED_OVER_S, rows)
-    return spec.collectives * expected_collective_s(wan, changes, spec.payload, ESTIMATED_OVER_S)
+    collective_s = expected_collective_s(wan, changes, spec.payload, ESTIMATED_OVER_S)
+    return spec.collectives * (spec.compute + collective_s)

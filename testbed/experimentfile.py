@@ -104,6 +104,7 @@ class ExperimentSpec(Strict):
     collectives: Count
     warmup: CountOrNone = 1
     pacing: Literal["back_to_back"] | Every = "back_to_back"
+    compute: Duration = 0.0
     reorder_every: Count = 5
     t_wan: PositiveDuration = 0.5
     initial_order: Literal["listed", "measured_once"] = "listed"

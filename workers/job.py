@@ -98,11 +98,12 @@ class Job:
     """AllGathers of `size_bytes` per rank over `ranks`, in the order of the DCs that is listed.
 
     `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
-    start of the run. `implementations` take turns (collective i uses the i-th, cyclically). `bandwidth_socket` is
-    where the runner answers for the sources `feed` and `oracle`. After `timeout_s` without progress gloo gives up.
-    `schedule` is a name of `workers.schedules`, `module:function`, or `auto`: the agent takes the one that should end
-    first. `start_order` is a ring order (ranks) to begin with that somebody has measured before; it goes before
-    `initial_order`.
+    start of the run. `compute_s` is what every rank waits before each collective, and before the time that `pacing`
+    sets for it: the accelerator's work, which is not done here. `implementations` take turns (collective i uses the
+    i-th, cyclically). `bandwidth_socket` is where the runner answers for the sources `feed` and `oracle`. After
+    `timeout_s` without progress gloo gives up. `schedule` is a name of `workers.schedules`, `module:function`, or
+    `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
+    somebody has measured before; it goes before `initial_order`.
     """
 
     ranks: tuple[Rank, ...]
@@ -113,6 +114,7 @@ class Job:
     interface: str = "eth0"
     chunk_bytes: int = 512 * 1024
     pacing: Pacing = BackToBack()
+    compute_s: float = 0.0
     duration_s: float | None = None
     agent: Agent = Agent()
     initial_order: Literal["listed", "measured_once"] = "listed"
@@ -133,6 +135,7 @@ class Job:
         _check(self.collectives > 0, "collectives", self.collectives, "give at least 1")
         _check(self.warmup >= 0, "warmup", self.warmup, "give 0 or more")
         _check(self.timeout_s > 0, "timeout_s", self.timeout_s, "give seconds above 0")
+        _check(0 <= self.compute_s <= 86400, "compute_s", self.compute_s, "give seconds, or 0")
         _check(self.duration_s is None or self.duration_s > 0, "duration_s", self.duration_s, "give seconds above 0")
         known = bool(self.implementations) and set(self.implementations) <= {"ring", "gloo"}
         _check(known, "implementations", self.implementations, "ring, gloo, or both in turn")

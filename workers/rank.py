@@ -103,6 +103,8 @@ class _Worker:
     def turn(self, collective: int, at: float | None, launcher: socket) -> dict[str, Any]:
         """One collective, the agent's work before it included when that is due; its record once it is verified."""
         self._pattern.fill(self._own, self._rank, collective)
+        if self._job.compute_s:
+            time.sleep(self._job.compute_s)
         if at is not None:
             time.sleep(max(0.0, at - time.monotonic()))
         turn_start = time.monotonic()

@@ -80,6 +80,14 @@ def test_an_arm_back_to_back_is_estimated_from_the_ring_over_constant_links():
     assert read().expected_arm_s == pytest.approx(20 * 3 * 8 * 2**20 / 100e6)
 
 
+def test_the_time_that_stands_for_the_accelerators_work_counts_before_each_collective():
+    ring_s = 3 * 8 * 2**20 / 100e6
+
+    assert read(compute="250ms").expected_arm_s == pytest.approx(20 * (0.25 + ring_s))
+    assert read(compute="2s", pacing={"every": "1.5s"}).expected_arm_s == 20 * 2
+    assert "after 0.25 s that stand for the accelerators' work" in " ".join(read(compute="250ms").labels())
+
+
 def test_an_arm_over_changing_links_is_estimated_from_how_many_collectives_fit():
     # 10 s at 100 Mbit/s, then 590 s at 50 Mbit/s: on average (10 · 100 + 590 · 50) / 600 = 50.83 Mbit/s.
     links = [{"at": "10s", "link": link, "rate": "50mbit"} for link in ("*",)]

@@ -66,6 +66,11 @@ def test_without_an_agent_the_listed_order_stays(client: WorkersClient, job: Mak
     assert changes == []
 
 
+def test_every_rank_computes_before_each_collective(client: WorkersClient, job: MakeJob):
+    collectives, _ = results(client, job(collectives=3, compute_s=0.2))
+    assert all(after["start"] - before["end"] >= 0.2 for before, after in pairwise(collectives))
+
+
 def test_a_probe_measures_every_pair_in_both_directions_and_its_time_is_charged(client: WorkersClient, job: MakeJob):
     collectives, changes = results(client, job(collectives=2, agent=Agent(every=1)))
     (change,) = changes
