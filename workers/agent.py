@@ -20,7 +20,7 @@ from topologies.errors import RingroadError
 from workers.bandwidth import Known, probe, told
 from workers.decision import Decision, Ring, decide
 from workers.job import ELEMENT_BYTES, Job
-from workers.passive import Arrival, Passive, seen
+from workers.passive import Arrival, Passive, newest, seen
 from workers.policies import NEED_LINKS, RingView, linkrings, needs_links, policy
 from workers.policies.view import from_first
 from workers.schedules.forest import forest_from_json, forest_to_json
@@ -35,10 +35,21 @@ class Disagreement(RingroadError):
 
 
 class RingAgent:
-    """One per rank; all ranks call `turn` before the same collective. `data` carries probes, `control` words."""
+    """One per rank; all ranks call `turn` before the same collective. `data` carries probes, `control` words.
 
-    def __init__(self, job: Job, data: ProcessGroupGloo, control: ProcessGroupGloo) -> None:
+    Where several ranks of a group stand for one rank of the job, `members` lists the group's ranks for each: rings are
+    of the job's ranks, and only the first of each sends probes.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        data: ProcessGroupGloo,
+        control: ProcessGroupGloo,
+        members: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         self._job, self._data, self._control = job, data, control
+        self._members = members or [[rank] for rank in range(len(job.ranks))]
         self._policy = policy(job.agent.policy)
         if job.agent.policy in NEED_LINKS and job.agent.source in ("probe", "passive"):
             raise needs_links(job.agent.policy)
@@ -89,6 +100,8 @@ class RingAgent:
             if known.ages_s is None
             else [[age if math.isfinite(age) else None for age in row] for row in known.ages_s],
             "predicted_gain": decision.predicted_gain,
+            "rate_before_bps": decision.rate_before_bps,
+            "rate_bps": decision.rate_bps,
             "started_at": started,
             "ended_at": ended,
             "probe_s": measured - started,
@@ -104,13 +117,17 @@ class RingAgent:
             path = Path(self._job.bandwidth_socket or "")
             return told(source, self._job.dcs, path) if is_leader else None
         if source == "passive":
-            columns = self._gathered(self._passive.row(self._control.size()))
+            rows = self._gathered(self._passive.row(self._control.size()))
             if not is_leader:
                 return None
+            columns = newest(rows, self._members)
             bandwidths, ages_s = self._passive.known(columns, time.monotonic())
             return Known(bandwidths, ages_s=ages_s)
-        columns = self._gathered(probe(self._data, self._job.agent.probe, self.ring.epoch, sequence))
-        return Known(tuple(zip(*columns, strict=True))) if is_leader else None
+        firsts = [members[0] for members in self._members]
+        columns = self._gathered(probe(self._data, self._job.agent.probe, self.ring.epoch, sequence, firsts))
+        if not is_leader:
+            return None
+        return Known(tuple(zip(*(columns[first] for first in firsts), strict=True)))
 
     def _gathered(self, row: Sequence[float]) -> list[list[float]]:
         """Every rank's row at the leader, nothing elsewhere."""

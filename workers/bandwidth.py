@@ -9,6 +9,7 @@ both.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ class Known:
     ages_s: Matrix | None = None
 
 
-def probe(group: ProcessGroupGloo, size: Probe, epoch: int, sequence: int) -> list[float]:
-    """Bit/s from every rank to this one, by rank (0 for itself). All ranks of `group` call it together.
+def probe(
+    group: ProcessGroupGloo, size: Probe, epoch: int, sequence: int, among: Sequence[int] | None = None
+) -> list[float]:
+    """Bit/s from every rank of `among` (None: all) to this one, 0 for itself. All of `group` call it together.
 
     In each round of a tournament a rank meets one partner and sends it a few chunks, one direction after the other:
     acknowledgements that queue behind data of the other direction would halve what a probe sees. The receiver times
@@ -42,23 +45,27 @@ def probe(group: ProcessGroupGloo, size: Probe, epoch: int, sequence: int) -> li
     chunks = size.lead + size.timed
     outgoing = torch.zeros((chunks, size.chunk_bytes), dtype=torch.uint8)
     incoming = torch.empty_like(outgoing)
-    first, rank = tag(epoch, sequence, 0), group.rank()
-    rates = [0.0] * group.size()
+    first = tag(epoch, sequence, 0)
+    ranks = list(range(group.size()) if among is None else among)
+    rates = [0.0] * len(ranks)
+    if group.rank() not in ranks:
+        return rates
+    mine = ranks.index(group.rank())
 
     def send(partner: int) -> None:
-        for work in [group.send([outgoing[i]], partner, first + i) for i in range(chunks)]:
+        for work in [group.send([outgoing[i]], ranks[partner], first + i) for i in range(chunks)]:
             work.wait()
 
-    for round_partners in partners(group.size()):
-        partner = round_partners[rank]
+    for round_partners in partners(len(ranks)):
+        partner = round_partners[mine]
         if partner is None:
             continue
-        arriving = [group.recv([incoming[i]], partner, first + i) for i in range(chunks)]
-        if rank < partner:
+        arriving = [group.recv([incoming[i]], ranks[partner], first + i) for i in range(chunks)]
+        if mine < partner:
             send(partner)
         arrivals_s = [_arrival_s(work) for work in arriving]
         rates[partner] = rate_bps(arrivals_s[size.lead - 1 :], size.chunk_bytes)
-        if rank > partner:
+        if mine > partner:
             send(partner)
     return rates
 

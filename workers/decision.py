@@ -6,13 +6,13 @@ Pure: the agent measures before it and lets all ranks agree after it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workers.network import Network, Order, isolated, ring_bps
 from workers.policies.view import RingView, from_first
 from workers.schedules import PLANNED
 from workers.schedules.choice import planned
-from workers.schedules.forest import Forest, along_ring, predicted_s
+from workers.schedules.forest import Forest, along_ring, predicted_s, shard_bps
 from workers.schedules.packing import NoSchedule
 
 
@@ -28,10 +28,15 @@ class Ring:
 
 @dataclass(frozen=True)
 class Decision:
-    """What runs from now on, and how much faster it should be than what ran (0.1 = 10 %; None: it stood still)."""
+    """What runs from now on, and how much faster it should be than what ran (0.1 = 10 %; None: it stood still).
+
+    The rates are those at which every rank's shard should reach all others, in bit/s, before the decision and after it.
+    """
 
     ring: Ring
     predicted_gain: float | None = None
+    rate_before_bps: float | None = None
+    rate_bps: float | None = None
 
 
 def decide(now: Ring, order: Order, view: RingView, schedule: str, chunk_bytes: int) -> Decision:
@@ -41,12 +46,23 @@ def decide(now: Ring, order: Order, view: RingView, schedule: str, chunk_bytes: 
     pairs share one.
     """
     network = view.network or isolated(view.bandwidths)
+    decision = _decided(now, order, view, network, schedule, chunk_bytes)
+    return replace(decision, rate_before_bps=_rate_bps(network, now), rate_bps=_rate_bps(network, decision.ring))
+
+
+def _decided(now: Ring, order: Order, view: RingView, network: Network, schedule: str, chunk_bytes: int) -> Decision:
     if schedule not in PLANNED:
         changed = order != from_first(now.order)
         ring = Ring(now.epoch + 1, order) if changed else now
         before, after = (ring_bps(network, each.order) for each in (now, ring))
         return Decision(ring, after / before - 1 if before > 0 else None)
     return _planned(now, order, view, network, schedule, chunk_bytes)
+
+
+def _rate_bps(network: Network, ring: Ring) -> float:
+    if ring.forest is not None:
+        return shard_bps(network, ring.forest)
+    return ring_bps(network, ring.order) / (len(ring.order) - 1)
 
 
 def _planned(now: Ring, order: Order, view: RingView, network: Network, schedule: str, chunk_bytes: int) -> Decision:

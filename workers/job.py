@@ -103,7 +103,8 @@ class Job:
     i-th, cyclically). `bandwidth_socket` is where the runner answers for the sources `feed` and `oracle`. After
     `timeout_s` without progress gloo gives up. `schedule` is a name of `workers.schedules`, `module:function`, or
     `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
-    somebody has measured before; it goes before `initial_order`.
+    somebody has measured before; it goes before `initial_order`. `records_socket` is where the backend `ring`
+    tells what it did (`workers.backend.journal`).
     """
 
     ranks: tuple[Rank, ...]
@@ -122,6 +123,7 @@ class Job:
     implementations: tuple[Implementation, ...] = ("ring",)
     schedule: str = "ring"
     bandwidth_socket: str | None = None
+    records_socket: str | None = None
     seed: int = 0
     timeout_s: float = 120.0
     verify: bool = True

@@ -102,3 +102,17 @@ class Passive:
                     add = self._estimates.at_least if is_floor else self._estimates.measured
                     self._estimates = add((source, rank), rate, at_s)
         return self._estimates.matrix(len(rows), now_s), self._estimates.ages_s(len(rows), now_s)
+
+
+def newest(rows: Sequence[Sequence[float]], members: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Rows of ranks as rows of places, each of several ranks: for two places, the newest sight between ranks of them.
+
+    `rows[r]` is what rank r saw, see `Passive.row`; `members[p]` are the ranks of place p.
+    """
+
+    def between(sources: Sequence[int], target: Sequence[int]) -> Sequence[float]:
+        sights = [rows[rank][3 * source : 3 * source + 3] for rank in target for source in sources]
+        return max(sights, key=lambda sight: (sight[0] > 0, sight[2]))
+
+    nothing = [0.0, 0.0, 0.0]
+    return [[value for a in members for value in (nothing if a == b else between(a, b))] for b in members]

@@ -142,6 +142,71 @@ def test_ranks_of_one_dc_stay_together_when_the_network_is_told_by_dc(tmp_path: 
     assert json.loads((tmp_path / CHANGES).read_text())["members"] == [[0, 4], [1], [2, 5], [3]]
 
 
+def test_one_rank_of_each_dc_probes_and_the_ring_enters_each_dc_once(tmp_path: Path):
+    def main() -> Ring:
+        os.environ[VARIABLE] = agent_job(tmp_path, (*DCS, *DCS), every=1, policy="random")
+        whole = dist.new_group(list(range(8)))
+        for _ in range(3):
+            assert_bulk_works(whole)
+        return ring_of(whole)
+
+    rings = run_ranks(8, main)
+    assert len(set(rings)) == 1
+    order = rings[0].order
+    assert all(order[2 * place + 1] == order[2 * place] + 4 for place in range(4))
+    changes = [json.loads(line) for line in (tmp_path / CHANGES).read_text().splitlines()]
+    assert [len(change["bandwidths"]) for change in changes] == [4, 4]
+    measured = [change["bandwidths"][a][b] for change in changes for a in range(4) for b in range(4) if a != b]
+    assert min(measured) > 0
+
+
+def test_collectives_and_turns_are_told_to_who_listens(tmp_path: Path):
+    told: list[dict] = []
+
+    def listen_to(server: socket.socket) -> None:
+        def read(connection: socket.socket) -> None:
+            with connection:
+                told.extend(wire.messages(connection))
+
+        readers = [threading.Thread(target=read, args=(server.accept()[0],), daemon=True) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(timeout=30)
+
+    def main() -> None:
+        job = json.loads(agent_job(tmp_path, every=2, policy="random"))
+        os.environ[VARIABLE] = json.dumps(job | {"records_socket": str(tmp_path / "records.sock")})
+        whole = dist.new_group(list(range(4)))
+        for _ in range(3):
+            assert_bulk_works(whole)
+        dist.broadcast(torch.zeros(BULK), 0, group=whole)
+        dist.destroy_process_group(whole)
+
+    with wire.listen(tmp_path / "records.sock") as server:
+        thread = threading.Thread(target=listen_to, args=(server,), daemon=True)
+        thread.start()
+        run_ranks(4, main)
+        thread.join(timeout=30)
+    said = sorted((m["index"], m["rank"], m["collective"], m["size_bytes"]) for m in told if "collective" in m)
+    kinds = ["all_reduce"] * 3 + ["broadcast"]
+    assert said == [(index, rank, kind, 4 * BULK) for index, kind in enumerate(kinds) for rank in range(4)]
+    (turn,) = [message["ring_change"] for message in told if "ring_change" in message]
+    assert (turn["before_collective"], turn["epoch"]) == (2, 1)
+    after = [message for message in told if message.get("index") == 2]
+    assert all(message["order"] == turn["to"] and message["turn_start"] <= message["start"] for message in after)
+    assert not (tmp_path / CHANGES).exists()
+
+
+def test_a_script_works_on_when_nobody_listens(tmp_path: Path):
+    def main() -> None:
+        job = json.loads(agent_job(tmp_path)) | {"records_socket": str(tmp_path / "nobody.sock")}
+        os.environ[VARIABLE] = json.dumps(job)
+        assert_bulk_works(dist.new_group([0, 1, 2]))
+
+    run_ranks(3, main)
+
+
 def test_a_passive_agent_sees_what_the_collectives_show(tmp_path: Path):
     def main() -> None:
         os.environ[VARIABLE] = agent_job(tmp_path, every=2, policy="fixed", source="passive")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.estimates import Estimates
-from workers.passive import Arrival, Passive, Seen, seen
+from workers.passive import Arrival, Passive, Seen, newest, seen
 from workers.schedules.plan import Chunk
 
 ELEMENT_BYTES = 4
@@ -129,3 +129,12 @@ def test_what_was_told_once_is_not_told_again():
     rank.observe([Seen(1, 20e6, False, 4.0)])
     assert rank.row(2) == [0.0, 0.0, 0.0, 20e6, 0.0, 4.0]
     assert rank.row(2) == [0.0] * 6
+
+
+def test_of_two_places_with_several_ranks_the_newest_sight_counts():
+    # given places {0, 1} and {2, 3}: rank 2 saw rank 1 at 5 s, rank 3 saw rank 0 at 7 s, rank 1 saw rank 0 at 9 s
+    nothing = [0.0, 0.0, 0.0]
+    rows = [nothing * 4, [8e9, 0.0, 9.0] + nothing * 3, nothing + [1e6, 0.0, 5.0] + nothing * 2, nothing * 4]
+    rows[3] = [2e6, 1.0, 7.0] + nothing * 3
+    # then the second place saw the first as rank 3 did, and nobody counts what a place is to itself
+    assert newest(rows, [[0, 1], [2, 3]]) == [nothing * 2, [2e6, 1.0, 7.0, *nothing]]

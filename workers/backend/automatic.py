@@ -1,9 +1,10 @@
 """The ring agent of a process group whose script knows nothing of it: asked for by the environment.
 
 `RINGROAD_AGENT` holds a job as `workers.job.job_to_json` writes it: its `ranks` are the DCs of the global ranks in
-order, its `agent`, `initial_order`, `bandwidth_socket`, `seed` and `log_folder` count as in a job of ours, the rest
-does not. Every turn is appended to `ring_changes.jsonl` in the log folder by the first rank of its group; its orders
-are of `members`, which says the global ranks of each place.
+order, its `agent`, `initial_order`, `bandwidth_socket`, `seed`, `log_folder` and `records_socket` count as in a job of
+ours, the rest does not: `ringroad exec` sets it. The first rank of a group tells every turn to the records socket, or
+appends it to `ring_changes.jsonl` in the log folder where there is none; its orders are of `members`, which says the
+global ranks of each place. A ring is what is chosen: planned schedules are for the workers of `ringroad run`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.distributed import ProcessGroupGloo
 
 from topologies.errors import InputError
 from workers.agent import Ring, RingAgent
+from workers.backend.journal import Journal
 from workers.job import Job, job_from_json
 from workers.passive import Arrival
 from workers.turns import agent_is_due
@@ -30,17 +32,19 @@ CHANGES = "ring_changes.jsonl"
 class AutomaticAgent:
     """Works before every N-th bulk collective of one group, on all ranks of it at the same point.
 
-    The sources that know DCs and not ranks order DCs: the ranks of one DC then follow each other on the ring, in the
-    order of their numbers.
+    It orders DCs: the ranks of one DC follow each other on the ring, in the order of their numbers, so that the ring
+    enters and leaves each DC once.
     """
 
-    def __init__(self, job: Job, data: ProcessGroupGloo, group_name: str, ranks: Sequence[int]) -> None:
-        self._members = places(job)
+    def __init__(
+        self, job: Job, data: ProcessGroupGloo, group_name: str, ranks: Sequence[int], journal: Journal | None
+    ) -> None:
+        self._members, self._journal = places(job), journal
         self._job = replace(job, ranks=tuple(job.ranks[members[0]] for members in self._members))
         self._group = {"group": group_name, "members": [[ranks[rank] for rank in m] for m in self._members]}
         self._is_first = data.rank() == 0
         # Only the engine's thread uses the data group: the agent's words are in order there, and in nobody's way.
-        self._agent = RingAgent(self._job, data, data)
+        self._agent = RingAgent(self._job, data, data, self._members)
 
     def before(self, collective: int, ring: Ring, sequence: Iterator[int]) -> Ring:
         """The ring that bulk collective number `collective` (from 0) runs on. Blocks while the agent works."""
@@ -62,35 +66,41 @@ class AutomaticAgent:
             self._agent.observe(arrivals)
 
     def _record(self, change: dict[str, Any]) -> None:
+        if self._journal is not None:
+            self._journal.ring_change(change | self._group)
+            return
         line = json.dumps(change | self._group) + "\n"
         with (Path(self._job.log_folder) / CHANGES).open("a") as file:
             file.write(line)
 
 
 def places(job: Job) -> tuple[tuple[int, ...], ...]:
-    """The ranks that the agent takes for one, in the order of their first: each alone, or those of a DC together."""
-    if job.agent.source in ("probe", "passive"):
-        return tuple((rank,) for rank in range(len(job.ranks)))
+    """The ranks that the agent takes for one, those of a DC, in the order of their first."""
     by_dc: dict[str, list[int]] = {}
     for rank, dc in enumerate(job.dcs):
         by_dc.setdefault(dc, []).append(rank)
     return tuple(tuple(ranks) for ranks in by_dc.values())
 
 
-def from_environment(data: ProcessGroupGloo, group_name: str, ranks: Sequence[int]) -> AutomaticAgent | None:
-    """The agent that the environment asks for, or None: none is asked for, or this group cannot change its ring.
+def from_environment(
+    data: ProcessGroupGloo, group_name: str, ranks: Sequence[int]
+) -> tuple[AutomaticAgent | None, Journal | None]:
+    """The agent and the journal that the environment asks for; None: not asked for, or the group has but one ring.
 
     `ranks` are the group's, as global ranks. InputError if the variable holds no job with that many ranks.
     """
     text = os.environ.get(VARIABLE)
-    if not text or len(ranks) < 3:
-        return None
+    if not text or len(ranks) < 2:
+        return None, None
     try:
         whole = job_from_json(json.loads(text))
         job = replace(whole, ranks=tuple(whole.ranks[rank] for rank in ranks))
     except (InputError, ValueError, TypeError, KeyError, IndexError) as error:
         remedy = f"give a job as JSON, as workers.job.job_to_json makes it: {type(error).__name__}: {error}"
         raise InputError("holds no job for these ranks", place=VARIABLE, value=text[:200], remedy=remedy) from error
-    if len(set(job.dcs)) < 2 or len(places(job)) < 3:
-        return None
-    return AutomaticAgent(job, data, group_name, ranks)
+    journal = None
+    if job.records_socket is not None:
+        journal = Journal(Path(job.records_socket), group_name, ranks, data.rank())
+    if len(places(job)) < 3 or not (job.agent.every or job.measures_first):
+        return None, journal
+    return AutomaticAgent(job, data, group_name, ranks, journal), journal

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -19,6 +20,7 @@ from torch.distributed import ProcessGroupGloo
 
 from workers.agent import Disagreement, Ring
 from workers.backend.automatic import AutomaticAgent
+from workers.backend.journal import Journal
 from workers.backend.lane import Lane
 from workers.backend.work import RingWork
 from workers.passive import Arrival
@@ -27,10 +29,15 @@ Task = Callable[[], object]
 
 
 class Engine:
-    """One per group and rank. `agent` works before the bulk collectives that are its turn; None: never."""
+    """One per group and rank. `agent` works before the bulk collectives that are its turn; None: never.
 
-    def __init__(self, data: ProcessGroupGloo, agent: AutomaticAgent | None) -> None:
-        self._data, self._agent = data, agent
+    `journal` is told of each bulk collective once it has ended well.
+    """
+
+    def __init__(
+        self, data: ProcessGroupGloo, agent: AutomaticAgent | None = None, journal: Journal | None = None
+    ) -> None:
+        self._data, self._agent, self._journal = data, agent, journal
         self._sequence = itertools.count()
         self._collectives = itertools.count()
         self._broken: BaseException | None = None
@@ -39,18 +46,24 @@ class Engine:
         self._last: RingWork | None = None
         self.ring = Ring(0, tuple(range(data.size())))
 
-    def collective(self, collective: Callable[[Lane], None], result: Any) -> RingWork:
-        """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once."""
+    def collective(self, collective: Callable[[Lane], None], result: Any, kind: str, size_bytes: int) -> RingWork:
+        """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once.
+
+        `kind` and `size_bytes` are for the journal, see there.
+        """
 
         def task() -> None:
-            agent = self._agent
-            if agent is None:
-                collective(Lane(self._data, self.ring, next(self._sequence)))
-                return
-            self.ring = agent.before(next(self._collectives), self.ring, self._sequence)
-            arrivals: list[Arrival] = []
+            agent, index, turn_start = self._agent, next(self._collectives), time.monotonic()
+            arrivals: list[Arrival] | None = None
+            if agent is not None:
+                self.ring, arrivals = agent.before(index, self.ring, self._sequence), []
+            start = time.monotonic()
             collective(Lane(self._data, self.ring, next(self._sequence), arrivals))
-            agent.after(arrivals)
+            end = time.monotonic()
+            if agent is not None and arrivals is not None:
+                agent.after(arrivals)
+            if self._journal is not None:
+                self._journal.collective(kind, size_bytes, index, self.ring, turn_start, start, end)
 
         return self.work(task, result)
 
@@ -79,6 +92,10 @@ class Engine:
 
     def stop(self) -> None:
         """End the thread once it has run what is queued. Idempotent."""
+        if self._journal is not None and self._thread is not None:
+            self.background(self._journal.close)
+        elif self._journal is not None:
+            self._journal.close()
         self._tasks.put(None)
 
     def _attempt(self, task: Task) -> BaseException | None:

@@ -55,7 +55,7 @@ class RingProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.CUSTOM, self._control)
         self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         ranks = list(options.global_ranks_in_group) or list(range(size))
-        self._engine = Engine(self._data, from_environment(self._data, options.group_id, ranks))
+        self._engine = Engine(self._data, *from_environment(self._data, options.group_id, ranks))
         self._small = Dissemination(self._control)
 
     @property
@@ -129,7 +129,7 @@ class RingProcessGroup(dist.ProcessGroup):
             moves.all_gather(lane, shards)
             finish_all(written)
 
-        return self._engine.collective(collective, result)
+        return self._engine.collective(collective, result, "all_gather", own.nbytes)
 
     # Reducing.
 
@@ -148,7 +148,7 @@ class RingProcessGroup(dist.ProcessGroup):
             reductions.all_reduce(lane, written.elements, op)
             written.finish()
 
-        return self._engine.collective(collective, [tensor])
+        return self._engine.collective(collective, [tensor], "all_reduce", tensor.nbytes)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         """Each of them."""
@@ -192,7 +192,7 @@ class RingProcessGroup(dist.ProcessGroup):
             reductions.reduce_scatter(lane, shards, written.elements, op)
             written.finish()
 
-        return self._engine.collective(collective, [output])
+        return self._engine.collective(collective, [output], "reduce_scatter", output.nbytes)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         """`dist.reduce`: stock gloo's."""
@@ -212,7 +212,7 @@ class RingProcessGroup(dist.ProcessGroup):
             moves.broadcast(lane, written.bytes, root)
             written.finish()
 
-        return self._engine.collective(collective, [tensor])
+        return self._engine.collective(collective, [tensor], "broadcast", tensor.nbytes)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """`dist.all_to_all`: what rank a lists for b has the size that b lists for a, any size."""
