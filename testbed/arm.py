@@ -28,7 +28,7 @@ from topologies.errors import RingroadError
 from topologies.model import Edge
 from workers.client import WorkersClient
 from workers.job import Agent, BackToBack, Every, Job, Rank
-from workers.limits import allgather_limit_over_time_s
+from workers.limits import allgather_limit_over_time_s, allgather_limit_s
 
 Order = tuple[int, ...]
 """Ranks in the order of a ring."""
@@ -76,7 +76,7 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
     with (
         network_sources(bed, trace) as sources,
         BandwidthService(socket, sources),
-        _journal(bed, record),
+        journal(bed, record),
         WorkersClient(setting.workers_socket) as workers,
     ):
         if experiment.controller.demands == "announced":
@@ -106,7 +106,7 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
             elif event["event"] == "ring_change":
                 if event["changed"] and experiment.controller.demands == "announced":
                     announce(bed, experiment, event["to"])
-                record("ring_changes", event)
+                record("ring_changes", limits.beside(event))
 
         late = ArmTimeout(
             f"block {block.block}, {arm.name}: not done after {experiment.timeouts.arm_s:g} s",
@@ -178,6 +178,13 @@ class _Limits:
         start = max(collective["start"], self._segments[0][0])
         return collective | {"limit_s": allgather_limit_over_time_s(self._segments, self._dcs, self._size_bytes, start)}
 
+    def beside(self, ring_change: dict[str, Any]) -> dict[str, Any]:
+        """With the highest rate at which every shard can reach all others on the links as they are then."""
+        at = ring_change["started_at"]
+        now = [rates for since, rates in self._segments if since <= at] or [self._segments[0][1]]
+        limit_s = allgather_limit_s(now[-1], self._dcs, self._size_bytes)
+        return ring_change | {"limit_bps": 8 * self._size_bytes / limit_s}
+
 
 @dataclass
 class Trace:
@@ -219,7 +226,7 @@ def network_sources(bed: Testbed, trace: Trace) -> Iterator[dict[str, Callable[[
 
 
 @contextmanager
-def _journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
+def journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
     """Keeps everything that the controller reports while the context lasts: reconfigurations, and what led to them."""
 
     def listen(stream: EventStream) -> None:

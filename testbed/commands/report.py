@@ -23,8 +23,14 @@ def report(
     Example:
       ringroad report runs/quickstart-20260102T030405Z-k3f9
     """
+    from testbed.execution.summary import is_exec
     from testbed.report.make import make_report
 
+    if is_exec(folder):
+        from testbed.commands.exec import show as show_program
+
+        show_program(folder, as_json)
+        raise typer.Exit
     summary = make_report(folder)
     show(summary, as_json)
     raise typer.Exit(summary.exit_code)

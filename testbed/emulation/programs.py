@@ -6,7 +6,13 @@ import shutil
 
 from topologies.errors import RingroadError
 
-PROGRAMS = {"mnexec": "mininet", "iperf3": "iperf3", "ovs-vsctl": "openvswitch-switch", "ip": "iproute2"}
+PROGRAMS = {
+    "mnexec": "mininet",
+    "iperf3": "iperf3",
+    "ovs-vsctl": "openvswitch-switch",
+    "ip": "iproute2",
+    "setpriv": "util-linux",
+}
 """What is called, and the apt package that has it."""
 
 

@@ -1,0 +1,101 @@
+"""The summary of a program's run as a table for people. Computes nothing."""
+
+from __future__ import annotations
+
+import io
+import shlex
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from testbed.execution.summary import ArmTimes, ProgramSummary
+from topologies.units import format_duration
+
+TEXT_WIDTH = 118
+
+_COLUMNS = (
+    "wall\ntime",
+    "steps",
+    "step\nmedian",
+    "step\np95",
+    "×\nstatic",
+    "bulk col-\nlectives",
+    "their\nmedian",
+    "of\nlimit",
+    "ring\nchanges",
+    "reconfig-\nurations",
+    "exit\ncode",
+)
+
+
+def print_summary(summary: ProgramSummary, console: Console) -> None:
+    """Show it."""
+    console.print(_everything(summary))
+
+
+def summary_text(summary: ProgramSummary) -> str:
+    """The same as plain text: the content of `summary.txt`."""
+    console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None, force_terminal=False, highlight=False)
+    print_summary(summary, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _everything(summary: ProgramSummary) -> Group:
+    parts: list[RenderableType] = []
+    if not summary.trustworthy:
+        reasons = "\n".join(f"• {reason}" for reason in summary.reasons)
+        parts.append(Panel(Text(reasons), title="NOT TRUSTWORTHY", title_align="left", style="bold red", expand=False))
+    title = Text(shlex.join(summary.command), style="bold")
+    where = f"  ({summary.wan}, {summary.workers_per_dc} per DC, run {summary.run_id}, {summary.started})"
+    parts.append(title.append(where, style="not bold dim"))
+    if summary.arms:
+        parts.append(_table(summary))
+        parts.append(Text(_legend(summary), style="dim"))
+    parts += [Text(f"• {note}", style="dim") for note in summary.notes]
+    return Group(*parts)
+
+
+def _legend(summary: ProgramSummary) -> str:
+    blocks = max(arm.blocks for arm in summary.arms.values())
+    backend = "gloo is the ring backend" if summary.gloo == "ring" else "gloo is gloo"
+    what = "steps" if any(arm.steps for arm in summary.arms.values()) else "wall times"
+    return (
+        f"Steps are those that rank 0 printed, but for the first. × static compares {what} in the same block, "
+        f"{blocks} in all, without an interval. Bulk collectives are those that go round the ring ({backend}); "
+        "of limit: the least time that the links' capacities allow ÷ the time taken, at the median."
+    )
+
+
+def _table(summary: ProgramSummary) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    table.add_column("arm", no_wrap=True)
+    for column in _COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, arm in summary.arms.items():
+        table.add_row(name, *_cells(name, arm))
+    return table
+
+
+def _cells(name: str, arm: ArmTimes) -> list[str]:
+    return [
+        format_duration(arm.wall_s),
+        str(arm.steps),
+        _seconds(arm.step_median_s),
+        _seconds(arm.step_p95_s),
+        "1" if name == "static" else "–" if arm.speedup is None else f"{arm.speedup:.2f}",
+        str(arm.collectives),
+        _seconds(arm.collective_median_s),
+        "–" if arm.limit_fraction is None else f"{arm.limit_fraction:.0%}",
+        f"{arm.ring_changes} of {arm.ring_changes_considered}",
+        str(arm.reconfigurations),
+        str(arm.exit_code),
+    ]
+
+
+def _seconds(time_s: float | None) -> str:
+    if time_s is None:
+        return "–"
+    return f"{time_s:.2f} s" if time_s >= 1 else f"{time_s * 1e3:.0f} ms"
