@@ -1,7 +1,9 @@
 """Trains a small transformer with DistributedDataParallel on synthetic text, and prints how long each step took.
 
-Run it with `torchrun --nproc-per-node 4 examples/train_transformer.py`, or beside it with `--backend gloo`. It takes
-nothing from Ringroad but the name of the backend: a script of yours runs the same way.
+Run it with `torchrun --nproc-per-node 4 examples/train_transformer.py`, or beside it with `--backend gloo`; and across
+emulated datacenters, once per arm, with `ringroad exec --arm all -- python examples/train_transformer.py`, which makes
+a table of the step times. It takes nothing from Ringroad but the name of the backend: a script of yours runs the same
+way.
 
 The text is a made-up language whose next character depends on the two before it, so the loss can fall. In every step
 each rank sends and receives 2·(n−1)/n times the gradients, four bytes per parameter.

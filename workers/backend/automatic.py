@@ -96,7 +96,10 @@ def from_environment(
         whole = job_from_json(json.loads(text))
         job = replace(whole, ranks=tuple(whole.ranks[rank] for rank in ranks))
     except (InputError, ValueError, TypeError, KeyError, IndexError) as error:
-        remedy = f"give a job as JSON, as workers.job.job_to_json makes it: {type(error).__name__}: {error}"
+        remedy = (
+            "ringroad exec sets it; to set it yourself, give a job as JSON, as workers.job.job_to_json makes it: "
+            f"{type(error).__name__}: {error}"
+        )
         raise InputError("holds no job for these ranks", place=VARIABLE, value=text[:200], remedy=remedy) from error
     journal = None
     if job.records_socket is not None:
