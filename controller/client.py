@@ -112,6 +112,10 @@ class ControllerClient:
         edges = None if capacities is None else [[a, b, rate] for (a, b), rate in capacities.items()]
         return _record(self._ask("reset", policy=policy, period_s=period_s, capacities=edges))
 
+    def period(self, period_s: float) -> None:
+        """T_wan from now on, in seconds; routes, pins and demands stay."""
+        self._ask("period", period_s=period_s)
+
     def pin(self, pair: Pair, path: Route) -> Reconfiguration | None:
         """Keep one pair on one path until `unpin` or `reset`. Blocks until confirmed; None if it was there."""
         return _record(self._ask("pin", pair=list(pair), path=list(path)))

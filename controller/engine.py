@@ -220,6 +220,11 @@ class Engine:
         self._switches.set_period(self.period_s)
         return moves
 
+    def set_period(self, period_s: float) -> None:
+        """From now on look every `period_s`; nothing else changes. InputError if it is out of range."""
+        self.period_s = replace(self.settings, period_s=period_s).period_s
+        self._switches.set_period(self.period_s)
+
     @property
     def told(self) -> Told:
         """What a controller that has to start anew would have to be told."""

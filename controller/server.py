@@ -81,6 +81,7 @@ class Server:
             "true_capacity": self._true_capacity,
             "demands": self._demands,
             "reset": self._reset,
+            "period": self._period,
             "pin": self._pin,
             "unpin": self._unpin,
             "subscribe": lambda request: self._subscribe(connection),
@@ -155,6 +156,11 @@ class Server:
         self.engine.when_settled(settled.set)
         settled.wait(timeout=SETTLE_S)
         return reply
+
+    def _period(self, request: Request) -> Reply:
+        self.engine.set_period(float(request["period_s"]))
+        self._remember()
+        return {}
 
     def _pin(self, request: Request) -> Reply:
         pair, route = _pair(request["pair"]), _route(request["path"])

@@ -20,6 +20,7 @@ from topologies.errors import RingroadError
 from workers.bandwidth import Known, probe, told
 from workers.decision import Decision, Ring, decide
 from workers.job import ELEMENT_BYTES, Job
+from workers.network import Order
 from workers.passive import Arrival, Passive, newest, seen
 from workers.policies import NEED_LINKS, RingView, linkrings, needs_links, policy
 from workers.policies.view import from_first
@@ -68,6 +69,11 @@ class RingAgent:
     def observes(self) -> bool:
         """Whether `observe` is of use."""
         return self._job.agent.source == "passive"
+
+    def take(self, order: Order) -> None:
+        """Go on from an order that somebody else has chosen; every rank is told the same before the same collective."""
+        if self.ring.forest is not None or order != self.ring.order:
+            self.ring = Ring(self.ring.epoch + 1, order)
 
     def turn(self, collective: int, sequence: int) -> dict[str, Any] | None:
         """Measure, decide, agree. Blocks until this rank knows the ring; the leader returns the record of the change.

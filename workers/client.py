@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,14 @@ class WorkersClient:
             return not self._ask("run", start_at=start_at).get("stopped", False)
         finally:
             self._on_event = None
+
+    def adjust(self, *, every: int | None = None, order: Sequence[int] | None = None) -> None:
+        """Change the job while it runs, from its next collective on; any thread. WireError if there is no job.
+
+        The agent acts before every `every`-th collective (0: never); the ring goes on from `order`, every rank once.
+        """
+        with wire.Client(self._path) as other:
+            other.ask("adjust", every=every, order=None if order is None else list(order))
 
     def stop(self) -> None:
         """End the job's ranks at once; a `run` that blocks in another thread returns False. Idempotent."""

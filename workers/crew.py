@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from topologies.errors import InputError
 from workers import turns
 from workers.blame import Failure, Kind, culprit, is_certain
 from workers.job import Job, rank_name
@@ -54,6 +55,8 @@ class Crew:
         self._collective = -job.warmup
         self._scheduled: float | None = None
         self._run_start: float | None = None
+        self._every = job.agent.every
+        self._order: list[int] | None = None
         self.blame_at: float | None = None
         """When the launcher has to call `settle_blame`; None: no trouble."""
 
@@ -75,6 +78,16 @@ class Crew:
         """Begin the measured collectives. The answer follows when they are over."""
         self._run_start = time.monotonic() if start_at is None else start_at
         self._next_turn()
+
+    def adjust(self, every: int | None, order: list[int] | None) -> None:
+        """From the next collective on: the agent acts before every `every`-th, the ring begins anew with `order`.
+
+        None leaves either as it is. InputError if `order` does not name every rank once.
+        """
+        if order is not None and sorted(order) != list(range(len(self._job.ranks))):
+            raise InputError("a ring names every rank once", place="order", value=order)
+        self._every = self._every if every is None else every
+        self._order = self._order if order is None else order
 
     def end(self) -> None:
         """Kill every rank, wait for its end, remove the rendezvous. Idempotent."""
@@ -169,5 +182,8 @@ class Crew:
                 return
             self._scheduled = turns.scheduled_start(self._job, self._collective, self._run_start)
         self._waiting_for = set(range(len(self._job.ranks)))
+        agent = turns.agent_is_due(self._job, self._collective, self._every)
+        turn = {"turn": self._collective, "at": self._scheduled, "agent": agent, "order": self._order}
+        self._order = None
         for member in self._members.values():
-            member.tell({"turn": self._collective, "at": self._scheduled})
+            member.tell(turn)

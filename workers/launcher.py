@@ -29,7 +29,7 @@ MAX_CLIENTS = 64
 
 
 class Launcher:
-    """Serves `start`, `run` and `stop` on `server`; one job at a time. `folder` is for the rendezvous of the ranks."""
+    """Serves `start`, `run`, `adjust` and `stop` on `server`; one job at a time. `folder` is for the rendezvous of the ranks."""
 
     def __init__(self, server: socket.socket, folder: Path, rank_main: RankMain) -> None:
         self._server, self._folder, self._rank_main = server, folder, rank_main
@@ -99,7 +99,7 @@ class Launcher:
         client.close()
 
     def _serve_request(self, client: socket.socket, request: Message) -> None:
-        handlers = {"start": self._start, "run": self._run, "stop": self._stop}
+        handlers = {"start": self._start, "run": self._run, "adjust": self._adjust, "stop": self._stop}
         handler = handlers.get(str(request.get("op")))
         if handler is None:
             self._send(client, {"error": f"ask for one of {', '.join(handlers)}"})
@@ -130,6 +130,17 @@ class Launcher:
         else:
             self._owner_waits = True
             self._crew.run(request.get("start_at"))
+
+    def _adjust(self, client: socket.socket, request: Message) -> None:
+        if self._crew is None:
+            self._send(client, {"error": "no job is there to adjust"})
+            return
+        try:
+            self._crew.adjust(request.get("every"), request.get("order"))
+        except (RingroadError, TypeError) as error:
+            self._send(client, {"error": f"the job cannot be adjusted: {error}"})
+            return
+        self._send(client, {"ok": True})
 
     def _stop(self, client: socket.socket, _: Message) -> None:
         if self._crew is not None:

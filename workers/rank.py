@@ -1,8 +1,8 @@
 """What one rank does from its fork to its end: enter the DC, join the groups, run one collective per turn it is given.
 
-It obeys the launcher over one socket: {"turn": i, "at": s or null} in; {"ready"}, {"ring_change"}, {"record"} or
-{"failed"} out, a ring change at once, so that whoever listens knows it before the first bytes flow. The launcher kills
-it when the job is over.
+It obeys the launcher over one socket: {"turn": i, "at": s or null, "agent": is it due, "order": a ring or null} in;
+{"ready"}, {"ring_change"}, {"record"} or {"failed"} out, a ring change at once, so that whoever listens knows it before
+the first bytes flow. The launcher kills it when the job is over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workers.passive import CHUNKS_TO_SEE, Arrival
 from workers.registry import find
 from workers.schedules import SCHEDULES
 from workers.schedules.forest import plan_of
-from workers.turns import agent_is_due, implementation_of
+from workers.turns import implementation_of
 from workers.verification import Pattern
 
 _log = logging.getLogger("rank")
@@ -46,7 +46,7 @@ def run(job: Job, rank: int, launcher: socket, launcher_pid: int, store: Path) -
         worker = _Worker(job, rank, store)
         wire.send(launcher, {"ready": time.monotonic()})
         for request in wire.messages(launcher):
-            wire.send(launcher, {"record": worker.turn(request["turn"], request["at"], launcher)})
+            wire.send(launcher, {"record": worker.turn(request, launcher)})
         return 0
     except BaseException as error:
         _log.exception("cannot go on")
@@ -100,15 +100,18 @@ class _Worker:
         timeout = timedelta(seconds=self._job.timeout_s)
         return ProcessGroupGloo(store, self._rank, len(self._job.ranks), timeout)
 
-    def turn(self, collective: int, at: float | None, launcher: socket) -> dict[str, Any]:
+    def turn(self, request: dict[str, Any], launcher: socket) -> dict[str, Any]:
         """One collective, the agent's work before it included when that is due; its record once it is verified."""
+        collective, at = request["turn"], request["at"]
         self._pattern.fill(self._own, self._rank, collective)
         if self._job.compute_s:
             time.sleep(self._job.compute_s)
         if at is not None:
             time.sleep(max(0.0, at - time.monotonic()))
         turn_start = time.monotonic()
-        if agent_is_due(self._job, collective):
+        if request["order"] is not None:
+            self._agent.take(tuple(request["order"]))
+        if request["agent"]:
             change = self._agent.turn(collective, next(self._sequence))
             if change is not None:
                 wire.send(launcher, {"ring_change": change})

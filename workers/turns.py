@@ -29,11 +29,15 @@ def is_over(job: Job, collective: int, run_start: float, now: float) -> bool:
     return start >= run_start + job.duration_s
 
 
-def agent_is_due(job: Job, collective: int) -> bool:
-    """Whether the ring agent works before `collective` (0-based; warm-up collectives are negative)."""
+def agent_is_due(job: Job, collective: int, every: int | None = None) -> bool:
+    """Whether the ring agent works before `collective` (0-based; warm-up collectives are negative).
+
+    Its N is `every`, where somebody has changed it since the job began.
+    """
     if collective == 0:
         return job.measures_first
-    return collective > 0 and job.agent.every > 0 and collective % job.agent.every == 0
+    every = job.agent.every if every is None else every
+    return collective > 0 and every > 0 and collective % every == 0
 
 
 def implementation_of(job: Job, collective: int) -> str:

@@ -156,6 +156,19 @@ def test_reset_changes_policy_and_period(bench: Bench):
     assert bench.engine.capacity({("a", "b"): 1e6}, happened_at=0.0) is None
 
 
+def test_a_new_period_leaves_policy_and_routes_as_they_are(bench: Bench):
+    bench.engine.capacity({("a", "b"): 10e6}, happened_at=0.0)
+    bench.settle()
+    policy, route = bench.engine.policy_name, bench.switches.trace(("a", "b"))
+    bench.engine.set_period(0.25)
+    bench.settle()
+
+    assert (bench.engine.policy_name, bench.switches.period_s) == (policy, 0.25)
+    assert bench.switches.trace(("a", "b")) == route
+    with pytest.raises(InputError, match="period_s"):
+        bench.engine.set_period(0.0)
+
+
 def test_requests_before_the_start_is_over_are_refused():
     with pytest.raises(InputError, match="not ready"):
         Bench().engine.pin(("a", "b"), ("a", "d", "b"), lambda record: None)
