@@ -9,7 +9,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
     packages=find_packages(include=["topologies*", "controller*", "workers*", "testbed*"]),
-    package_data={"topologies": ["builtin/*.yaml"]},
+    package_data={"topologies": ["builtin/*.yaml"], "testbed.live": ["*.yaml"]},
     # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build: scripts/setup does both.
     install_requires=[
         "matplotlib>=3.8",

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from testbed.commands import clean, controller, doctor, exec, report, run, topologies, validate
+from testbed.commands import clean, controller, doctor, exec, live, report, run, topologies, validate
 from testbed.interruption import INTERRUPTED_EXIT_CODE
 from topologies.errors import RingroadError, refused_by_system
 
@@ -90,6 +90,7 @@ app.add_typer(topologies.app, name="topologies")
 app.command("controller")(controller.controller)
 app.command("doctor")(doctor.doctor)
 app.command("clean")(clean.clean)
+live.add_to(app)
 
 
 def _have_streams() -> None:

@@ -24,13 +24,13 @@ from testbed.emulation.processes import Process, ProcessDied, Watch
 from testbed.emulation.programs import require
 from testbed.experiment import Experiment, blocks_plan
 from testbed.fidelity import Goodput, Verdict, judge_links
+from testbed.launching import launcher
 from testbed.measure import goodput, pinned_to_edges
 from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from testbed.startorder import measure_start_order
 from topologies.errors import RingroadError, refused_by_system
-from topologies.wire import listen
-from workers.client import WorkersClient, launcher_command
+from workers.client import WorkersClient
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
 
 def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
     socket = bed.state / "workers.sock"
-    with _launcher(bed, socket, folder.logs / "workers.log") as launcher, _blaming(bed, launcher, socket):
+    with launcher(bed, socket, folder.logs / "workers.log") as process, _blaming(bed, process, socket):
         progress.phase("fidelity gate: loading every link at once")
         folder.write_json(GATE, gate(bed, experiment))
         plan = blocks_plan(experiment)
@@ -123,26 +123,14 @@ def _version(package: str) -> str | None:
 
 
 @contextmanager
-def _launcher(bed: Testbed, socket: Path, log_file: Path) -> Iterator[Process]:
-    """The process that has imported torch once and forks the workers of every arm. The testbed ends it."""
-    with listen(socket) as server:
-        command = launcher_command(socket, server.fileno())
-        process = bed.start("workers' launcher", command, log_file, pass_fds=[server.fileno()])
-    try:
-        yield process
-    finally:
-        socket.unlink(missing_ok=True)
-
-
-@contextmanager
-def _blaming(bed: Testbed, launcher: Process, socket: Path) -> Iterator[None]:
+def _blaming(bed: Testbed, process: Process, socket: Path) -> Iterator[None]:
     """What goes wrong because a process died or was stopped is blamed on it, and nothing waits for a dead one."""
 
     def wake(_: ProcessDied) -> None:
         with suppress(RingroadError), WorkersClient(socket) as workers:
             workers.stop()
 
-    with Watch([*bed.processes(), launcher], on_death=wake) as watch:
+    with Watch([*bed.processes(), process], on_death=wake) as watch:
         try:
             yield
         except (RingroadError, OSError) as error:

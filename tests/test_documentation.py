@@ -16,9 +16,7 @@ from testbed.experimentfile import ExperimentSpec
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 REFERENCE = (ROOT / "docs" / "experiment-file.md").read_text()
-OTHERS = {
-    name: (ROOT / name).read_text() for name in ("docs/controller.md", "docs/exec.md", "docs/repair.md", "Vagrantfile")
-}
+OTHERS = {name: (ROOT / name).read_text() for name in ("docs/controller.md", "docs/live.md", "docs/repair.md", "Vagrantfile")}
 TEXTS = {"README.md": README, "docs/experiment-file.md": REFERENCE, **OTHERS}
 
 VERBS = sorted(

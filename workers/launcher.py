@@ -29,7 +29,7 @@ MAX_CLIENTS = 64
 
 
 class Launcher:
-    """Serves `start`, `run`, `adjust` and `stop` on `server`; one job at a time. `folder` is for the rendezvous of the ranks."""
+    """Serves `start`, `run`, `adjust` and `stop` on `server`; one job at a time. The ranks meet in `folder`."""
 
     def __init__(self, server: socket.socket, folder: Path, rank_main: RankMain) -> None:
         self._server, self._folder, self._rank_main = server, folder, rank_main

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,10 +40,13 @@ def find_socket() -> Path:
     """The control socket of the testbed that runs. NoTestbed if none does; RingroadError without root."""
     if os.geteuid() != 0:
         raise RingroadError("only root can reach the testbed", "run it as root: sudo .venv/bin/ringroad …")
-    for run_id, owner in owners().items():
-        path = STATE_ROOT / run_id / SOCKET
-        if owner is not None and owner.alive and path.exists():
+    sockets = {STATE_ROOT / run_id / SOCKET: owner for run_id, owner in owners().items()}
+    found = [(path, owner is not None and owner.alive) for path, owner in sockets.items() if path.exists()]
+    for path, alive in found:
+        if alive:
             return path
+    if found:
+        raise RingroadError("the testbed that ran here was killed", "remove what is left of it: ringroad clean")
     raise NoTestbed
 
 
@@ -64,6 +68,12 @@ class Client:
             self._connection.close()
             raise NoTestbed(f"nobody answers at {self.path}: {error.strerror or error}") from error
         self._messages = wire.messages(self._connection)
+
+    @property
+    def pid(self) -> int:
+        """The process at the other end."""
+        peer = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return struct.unpack("3i", peer)[0]
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
         """Any request of the protocol as it is; its reply as it is."""

@@ -189,7 +189,7 @@ class CollectiveEvent(Event):
 
 @dataclass(frozen=True)
 class ReconfigurationEvent(Event):
-    """The WAN controller moved pairs. `happened_at`: the cause; `installed_at`: the last switch confirmed, None: none did.
+    """The WAN controller moved pairs. `happened_at`: the cause; `installed_at`: the last switch confirmed, or None.
 
     `latency_s` is the time between these two.
     """
@@ -241,7 +241,7 @@ class LinkEvent(Event):
 
 @dataclass(frozen=True)
 class FaultEvent(Event):
-    """Somebody did this on purpose: `what` is the verb (fail, heal, blackhole, flap, crash, …), `targets` its objects."""
+    """Somebody did this on purpose: `what` is the verb (fail, heal, blackhole, …), `targets` its objects."""
 
     event: ClassVar[str] = "fault"
     what: str
@@ -308,7 +308,7 @@ EVENTS: dict[str, type[Event]] = {
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A line of the log: the `text` of every event but `collective`, `routes` and `rates`. `kind` is the event's name."""
+    """A line of the log: the `text` of any event but `collective`, `routes` and `rates`. `kind`: the event's name."""
 
     seq: int
     at: float
@@ -348,7 +348,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Done:
-    """The reply to a request that changed something: what it did, in words, when it was done, and the names it touched."""
+    """The reply to a request that changed something: what it did, in words, when it was done, what it touched."""
 
     did: str
     at: float

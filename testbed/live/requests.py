@@ -58,7 +58,7 @@ class Blackhole(Request):
 
 
 class Shape(Request):
-    """Change what a link does to packets; what is not given stays. `one_way`: only from the first site to the second."""
+    """Change what a link does to packets; what is not given stays. `one_way`: only from one site to the other."""
 
     op: Literal["shape"]
     link: LinkName

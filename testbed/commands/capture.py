@@ -1,0 +1,93 @@
+"""`ringroad capture`: the packets of a link of the running testbed, by tcpdump."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from testbed.commands import names
+from testbed.commands.options import AsJson
+from topologies.errors import RingroadError
+
+_COUNT = re.compile(r"(\d+) packets? captured")
+
+
+def capture(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="At this site's end.", autocompletion=names.sites, show_default=False)
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(metavar="B", help="Of the link to this site.", autocompletion=names.sites, show_default=False),
+    ],
+    expression: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILTER]", help="As for tcpdump: tcp port 5201.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-w", metavar="FILE", help="To a file; -: to stdout, for a pipe.", show_default=False)
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="For so long.  [default: until Ctrl-C]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Capture what passes a link, both ways, at A's end: what leaves after its queue, what comes as it arrives.
+
+    \b
+    Examples:
+      ringroad capture tokyo oregon -w out.pcap --for 10s
+      ringroad capture tokyo oregon -w - | wireshark -k -i -
+      ringroad capture tokyo oregon tcp
+    """
+    from testbed.live.client import Client
+    from topologies.errors import InputError
+    from topologies.units import parse_duration_s
+
+    try:
+        limit_s = None if duration is None else parse_duration_s(duration)
+    except ValueError as error:
+        raise InputError(str(error), place="--for") from error
+    if shutil.which("tcpdump") is None:
+        raise RingroadError("tcpdump is not there", "apt-get install tcpdump, or scripts/setup")
+    with Client() as testbed:
+        interface = testbed.where(link=(a, b)).interface
+    command = ["tcpdump", "-n", "-i", str(interface), "-Z", "root"]
+    command += ["-l"] if file is None else ["-U", "-w", str(file)]
+    raise typer.Exit(_run([*command, *(expression or [])], file, limit_s, as_json))
+
+
+def _run(command: list[str], file: Path | None, limit_s: float | None, as_json: bool) -> int:
+    """Until it ends, or is ended; what it wrote is kept whole."""
+    quiet = as_json and file is None
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL if quiet else None)
+    assert process.stderr is not None
+    before = signal.signal(signal.SIGINT, lambda *_: process.send_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    timer = threading.Timer(limit_s or 0, process.send_signal, [signal.SIGINT])
+    if limit_s is not None:
+        timer.start()
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if not as_json:
+            sys.stderr.write(line)
+    code = process.wait()
+    timer.cancel()
+    signal.signal(signal.SIGINT, before)
+    count = _COUNT.search("".join(said))
+    if as_json and str(file) != "-":
+        result = {"file": os.fspath(file) if file else None, "packets": int(count[1]) if count else None}
+        typer.echo(json.dumps(result))
+    if code and as_json:
+        sys.stderr.write("".join(said))
+    return 1 if code else 0

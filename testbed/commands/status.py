@@ -1,0 +1,57 @@
+"""`ringroad status`: what the running testbed is, and what it does."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from testbed.commands.options import AsJson
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again and again, until Ctrl-C.")] = False,
+    routes: Annotated[bool, typer.Option("--routes", help="Of all pairs, not only of those that send.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show sites, links with their rates, load, queues and drops, routes, the ring, and the last collectives.
+
+    \b
+    Examples:
+      ringroad status
+      ringroad status --watch
+      ringroad status --json
+    """
+    from testbed.live.client import Client
+    from testbed.live.rendering import render
+
+    if watch:
+        _watch(routes)
+        return
+    with Client() as testbed:
+        if as_json:
+            typer.echo(json.dumps(testbed.ask("snapshot"), ensure_ascii=False, indent=2))
+        else:
+            typer.echo("\n".join(render(testbed.snapshot(), routes)))
+
+
+def _watch(routes: bool) -> None:
+    """Looks again whenever the testbed tells its rates."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from testbed.live.client import Client
+    from testbed.live.protocol import DownEvent, RatesEvent
+    from testbed.live.rendering import render
+
+    with Client() as testbed, Client() as listener, Live(console=Console(), screen=True, auto_refresh=False) as screen:
+        _, events = listener.subscribe()
+        for event in events:
+            if isinstance(event, DownEvent):
+                break
+            if isinstance(event, RatesEvent):
+                lines = render(testbed.snapshot(), routes)
+                screen.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+    typer.echo("the testbed has been taken down")

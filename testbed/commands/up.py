@@ -1,0 +1,226 @@
+"""`ringroad up`: a WAN that stays up, with or without workers, until it is taken down."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from testbed.commands import names
+from testbed.commands.options import AsJson
+from testbed.commands.trace import whole
+from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
+from topologies.errors import InputError, RingroadError, did_you_mean
+
+if TYPE_CHECKING:
+    from testbed.live.daemon import LiveSettings
+    from testbed.live.operations import Parts
+
+log = logging.getLogger(__name__)
+
+ARMS = ("static", "wan", "ccl", "joint")
+SOURCES = ("probe", "passive", "feed", "oracle")
+
+
+def up(
+    wan: Annotated[
+        str,
+        typer.Argument(
+            metavar="WAN", help="A built-in WAN, or a WAN file.", autocompletion=names.wans, show_default=False
+        ),
+    ],
+    arm: Annotated[
+        str,
+        typer.Option(metavar="ARM", help="static, wan, ccl or joint.", autocompletion=names.one_of(*ARMS)),
+    ] = "static",
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Capacities that change: see ringroad trace.", show_default=False)
+    ] = None,
+    workers: Annotated[bool, typer.Option("--workers", help="With workers: AllGathers without end.")] = False,
+    payload: Annotated[str, typer.Option(help="What each DC contributes to one.")] = "1MiB",
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="One so often.  [default: back to back]", show_default=False)
+    ] = None,
+    reorder_every: Annotated[int, typer.Option(metavar="N", help="The ring agent's N.")] = 4,
+    source: Annotated[str, typer.Option(help="Its bandwidths: probe, passive, feed or oracle.")] = "feed",
+    t_wan: Annotated[str, typer.Option("--t-wan", metavar="TIME", help="The WAN controller's period.")] = "500ms",
+    policy: Annotated[str, typer.Option(help="Its path policy where paths move.")] = "widest",
+    seed: Annotated[int, typer.Option(help="Of the trace and of random policies.")] = 1,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="With the dashboard, on 127.0.0.1.")] = False,
+    port: Annotated[int, typer.Option(help="Its port; 0: a free one.")] = 0,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when it is up; ringroad down ends it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a WAN up and keep it up: in the foreground until Ctrl-C, or detached. Needs root; one on a machine.
+
+    From any other terminal: status, fail, heal, shape, arm, ring, … (ringroad --help).
+
+    \b
+    Examples:
+      ringroad up mesh4 --workers --arm joint
+      ringroad up six --workers --trace experiments/quickstart.yaml --dashboard --detach
+    """
+    settings = settings_of(
+        wan, arm=arm, trace=trace, workers=workers, payload=payload, every=every, reorder_every=reorder_every,
+        source=source, t_wan=t_wan, policy=policy, seed=seed, dashboard=port if dashboard else None,
+    )  # fmt: skip
+    need_root()
+    raise typer.Exit(
+        _detached(settings, as_json) if detach else foreground(settings, lambda parts: tell(parts, as_json))
+    )
+
+
+def need_root() -> None:
+    """RingroadError for anybody else."""
+    if os.geteuid() != 0:
+        raise RingroadError("only root can emulate a network", "run it as root: sudo .venv/bin/ringroad …")
+
+
+def settings_of(
+    wan: str, *, arm: str, trace: str | None, workers: bool, payload: str, every: str | None, reorder_every: int,
+    source: str, t_wan: str, policy: str, seed: int, dashboard: int | None,
+) -> LiveSettings:  # fmt: skip
+    """Everything that a person gave, checked. InputError says what is wrong with which option."""
+    from controller.policies import make_policy
+    from controller.settings import ControllerSettings
+    from testbed.live.daemon import LiveSettings
+    from testbed.live.loop import LoopSettings
+    from testbed.live.tracing import read_trace
+    from topologies.units import parse_duration_s, parse_size_bytes
+    from topologies.wanfile import load_wan
+
+    loaded = load_wan(wan)
+    _one_of("--arm", arm, ARMS)
+    _one_of("--source", source, SOURCES)
+    period_s = _quantity("--t-wan", t_wan, parse_duration_s, 0.01, 86400)
+    size_bytes = int(_quantity("--payload", payload, parse_size_bytes, 4, 2**30))
+    if size_bytes % 4:
+        raise InputError("a payload is made of whole 32-bit elements", place="--payload", value=payload, remedy="1MiB")
+    every_s = None if every is None else _quantity("--every", every, parse_duration_s, 0.001, 86400)
+    if reorder_every < 0:
+        raise InputError("N is a count of collectives", place="--reorder-every", value=reorder_every, remedy="as 4")
+    make_policy(policy, ControllerSettings(period_s=period_s))  # Says now what is wrong with it.
+    return LiveSettings(
+        wan=loaded,
+        arm=arm,
+        workers=LoopSettings(size_bytes, every_s, source, seed=seed) if workers else None,
+        reorder_every=reorder_every,
+        period_s=period_s,
+        policy=policy,
+        trace=None if trace is None else read_trace(whole(trace), loaded, seed),
+        seed=seed,
+        dashboard=dashboard,
+    )
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError("not one of the choices", place=option, value=value, remedy=did_you_mean(value, list(known)))
+
+
+def _quantity(option: str, text: str, parse: Callable[[object], float], low: float, high: float) -> float:
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise InputError(str(error), place=option) from error
+    if not low <= value <= high:
+        raise InputError(f"this lies between {low:g} and {high:g}", place=option, value=text)
+    return value
+
+
+def foreground(settings: LiveSettings, on_ready: Callable[[Parts], None]) -> int:
+    """Up until it is taken down, or a signal comes; the exit code."""
+    from testbed.live.daemon import run
+
+    log.info("bringing %s up", settings.wan.name)
+    try:
+        with interruptible():
+            run(settings, on_ready)
+    except KeyboardInterrupt:
+        log.info("taken down")
+        return 0
+    log.info("taken down")
+    return 0
+
+
+def tell(parts: Parts, as_json: bool) -> None:
+    """That it is up, on stdout."""
+    facts = facts_of(parts)
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        log.info("%s is up, run %s; Ctrl-C or `ringroad down` takes it down", facts["wan"], facts["run_id"])
+        if facts["dashboard"]:
+            typer.echo(f"dashboard: {facts['dashboard']}")
+
+
+def facts_of(parts: Parts) -> dict[str, object]:
+    """What others need to find it."""
+    from testbed.live.protocol import SOCKET
+
+    bed = parts.bed
+    return {
+        "wan": bed.wan.name,
+        "run_id": bed.run_id,
+        "pid": os.getpid(),
+        "socket": str(bed.state / SOCKET),
+        "log": str(bed.log_folder / LOG),
+        "dashboard": parts.dashboard,
+    }
+
+
+LOG = "up.log"
+"""Where a detached testbed writes what one in the foreground shows."""
+
+
+def _detached(settings: LiveSettings, as_json: bool) -> int:
+    """In a process and a session of its own, which says here what goes wrong until it is up."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(readable)
+        os.setsid()
+        return foreground(settings, lambda parts: _let_go(parts, writable))
+    os.close(writable)
+    try:
+        with interruptible(), os.fdopen(readable) as said:
+            line = said.readline()
+    except KeyboardInterrupt:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+        return INTERRUPTED_EXIT_CODE
+    if not line:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    facts = json.loads(line)
+    if as_json:
+        typer.echo(line.strip())
+    else:
+        typer.echo(f"{facts['wan']} is up, run {facts['run_id']}; `ringroad down` takes it down")
+        typer.echo(f"log: {facts['log']}")
+        if facts["dashboard"]:
+            typer.echo(f"dashboard: {facts['dashboard']}")
+    return 0
+
+
+def _let_go(parts: Parts, writable: int) -> None:
+    """It is up: tell the one who waits, and write to the log from now on."""
+    facts = facts_of(parts)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log_file = os.open(Path(str(facts["log"])), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, source in ((0, nothing), (1, log_file), (2, log_file)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log_file)
+    os.write(writable, json.dumps(facts).encode() + b"\n")
+    os.close(writable)

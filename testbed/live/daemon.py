@@ -1,0 +1,132 @@
+"""A live testbed from its coming up to its end: all parts in one process, which owns the emulated WAN.
+
+Blocks until somebody asks for the end, a signal comes, or a process dies that it depends on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from controller.settings import ControllerSettings
+from testbed.bed import Testbed
+from testbed.emulation.processes import ProcessDied, Watch
+from testbed.live.hub import Hub
+from testbed.live.loop import Loop, LoopSettings
+from testbed.live.network import LiveNetwork
+from testbed.live.operations import REORDERING_ARMS, Operations, Parts
+from testbed.live.protocol import SOCKET, Control, DownEvent
+from testbed.live.server import Server
+from testbed.live.steering import MOVING_ARMS, STILL, Steering
+from testbed.live.tracing import LiveTrace, Tracing
+from topologies.errors import RingroadError
+from topologies.model import Wan
+
+log = logging.getLogger(__name__)
+
+DASHBOARD_S = 20.0
+"""How long the dashboard may take to listen."""
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """What a live testbed begins with. `period_s` is T_wan; `policy` the path policy of arms whose paths move.
+
+    `workers` None: none. `dashboard` is the port on 127.0.0.1 (0: a free one), None: none.
+    """
+
+    wan: Wan
+    arm: str = "static"
+    workers: LoopSettings | None = None
+    reorder_every: int = 4
+    period_s: float = 0.5
+    policy: str = "widest"
+    stack: str = "ryu"
+    trace: LiveTrace | None = None
+    seed: int = 1
+    dashboard: int | None = None
+
+    @property
+    def control(self) -> Control:
+        """Which loops act at the start."""
+        policy = self.policy if self.arm in MOVING_ARMS else STILL
+        return Control(self.arm, policy, self.period_s, self.reorder_every)
+
+
+def run(settings: LiveSettings, on_ready: Callable[[Parts], None]) -> None:
+    """Bring it up, call `on_ready`, serve; returns when it has been taken down because somebody asked.
+
+    ProcessDied when something died that it depends on; RingroadError when it cannot be brought up.
+    """
+    control = settings.control
+    bed = Testbed(
+        settings.wan,
+        controller=ControllerSettings(policy=control.policy, period_s=control.period_s, stack=settings.stack),
+    )
+    stop, failures = threading.Event(), list[Exception]()
+
+    def failed(error: Exception) -> None:
+        failures.append(error)
+        stop.set()
+
+    with bed, Watch(bed.processes(), on_death=failed) as watch, ExitStack() as stack:
+        parts = _assembled(settings, bed, stack, stop, failed)
+        stack.callback(lambda: parts.hub.publish(DownEvent, "the testbed is being taken down"))
+        if settings.dashboard is not None:
+            parts.dashboard = start_dashboard(bed, settings.dashboard)
+        on_ready(parts)
+        stop.wait()
+        dead: ProcessDied | None = watch.dead()
+    if dead is not None or failures:
+        raise dead or failures[0]
+
+
+def _assembled(
+    settings: LiveSettings, bed: Testbed, stack: ExitStack, stop: threading.Event, failed: Callable[[Exception], None]
+) -> Parts:
+    """Every part, each closed by `stack` before those that it needs."""
+    hub = Hub()
+    steering = Steering(bed.state / "controller.sock", hub, settings.control, settings.policy)
+    stack.callback(steering.close)
+    loops: list[Loop] = []
+    network = LiveNetwork(
+        bed, hub, on_heal=lambda: [loop.network_is_better() for loop in loops] and None, failed=failed
+    )
+    stack.callback(network.close)
+    tracing = Tracing(network, hub, settings.seed, settings.trace)
+    stack.callback(tracing.close)
+    if settings.workers is not None:
+        loop = Loop(bed, hub, settings.workers, lambda: steering.control.arm, network.capacities)
+        loops.append(loop)
+        stack.callback(loop.close)
+        loop.set_every(settings.reorder_every if settings.arm in REORDERING_ARMS else 0)
+    if settings.trace is not None:
+        tracing.start(settings.trace)
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    parts = Parts(bed, hub, network, steering, tracing, loops[0] if loops else None, stop.set, started)
+    stack.enter_context(Server(bed.state / SOCKET, Operations(parts), hub))
+    return parts
+
+
+def start_dashboard(bed: Testbed, port: int) -> str:
+    """The dashboard as a process of its own, which talks to the control socket like anybody; its address."""
+    readable, writable = os.pipe()
+    log_file = bed.log_folder / "dashboard.log"
+    command = [sys.executable, "-m", "testbed.live.web", "--socket", str(bed.state / SOCKET), "--port", str(port)]
+    try:
+        bed.start("dashboard", command, log_file, stdout=writable)
+    finally:
+        os.close(writable)
+    with os.fdopen(readable) as said:
+        line = said.readline() if select.select([said], [], [], DASHBOARD_S)[0] else ""
+    if not line:
+        raise RingroadError("the dashboard did not start", f"read {log_file}, or leave it out")
+    return str(json.loads(line)["url"])
