@@ -16,7 +16,11 @@ from testbed.experimentfile import ExperimentSpec
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 REFERENCE = (ROOT / "docs" / "experiment-file.md").read_text()
-OTHERS = {name: (ROOT / name).read_text() for name in ("docs/controller.md", "docs/live.md", "docs/repair.md", "Vagrantfile")}
+OTHERS = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "Vagrantfile"]
+    if path.name != "experiment-file.md"
+}
 TEXTS = {"README.md": README, "docs/experiment-file.md": REFERENCE, **OTHERS}
 
 VERBS = sorted(

@@ -37,7 +37,7 @@ def status(
 
 
 def _watch(routes: bool) -> None:
-    """Looks again whenever the testbed tells its rates."""
+    """Looks again whenever the testbed tells its rates: on a terminal in one place, elsewhere one after the other."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -46,12 +46,16 @@ def _watch(routes: bool) -> None:
     from testbed.live.protocol import DownEvent, RatesEvent
     from testbed.live.rendering import render
 
-    with Client() as testbed, Client() as listener, Live(console=Console(), screen=True, auto_refresh=False) as screen:
+    console = Console()
+    with Client() as testbed, Client() as listener, Live(console=console, screen=True, auto_refresh=False) as screen:
         _, events = listener.subscribe()
         for event in events:
             if isinstance(event, DownEvent):
                 break
             if isinstance(event, RatesEvent):
-                lines = render(testbed.snapshot(), routes)
-                screen.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+                text = "\n".join(render(testbed.snapshot(), routes))
+                if console.is_terminal:
+                    screen.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+                else:
+                    print(text, end="\n\n", flush=True)
     typer.echo("the testbed has been taken down")
