@@ -31,8 +31,11 @@ def demo(
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="With --tour: end when it is over.")] = False,
     wan: Annotated[str, typer.Option(help="Another WAN; the tour is made for the default one.")] = WAN,
-    port: Annotated[
-        int | None, typer.Option(help=f"Of the dashboard.  [default: {PORT}, or a free one]", show_default=False)
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS:]PORT", help=f"Of the dashboard.  [default: {PORT}, or a free port]", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Bring a WAN up with workers that never stop and the dashboard, and print its address. Ctrl-C ends it.
@@ -45,7 +48,7 @@ def demo(
     need_root()
     settings = settings_of(
         wan, arm="static", trace=None, workers=True, payload="512KiB", every="600ms", reorder_every=3, source="feed",
-        t_wan="500ms", policy="widest", seed=1, dashboard=_free(PORT) if port is None else port,
+        t_wan="500ms", policy="widest", seed=1, dashboard=(str(_free(PORT)) if listen is None else listen, None),
     )  # fmt: skip
 
     def ready(parts: Parts) -> None:

@@ -54,7 +54,12 @@ def up(
     policy: Annotated[str, typer.Option(help="Its path policy where paths move.")] = "widest",
     seed: Annotated[int, typer.Option(help="Of the trace and of random policies.")] = 1,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="With the dashboard, on 127.0.0.1.")] = False,
-    port: Annotated[int, typer.Option(help="Its port; 0: a free one.")] = 0,
+    listen: Annotated[
+        str, typer.Option(metavar="[ADDRESS:]PORT", help="Where it listens; 0 is a free port of this machine alone.")
+    ] = "0",
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its token is the first line.  [default: a new one each time]")
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return when it is up; ringroad down ends it.")
     ] = False,
@@ -71,7 +76,7 @@ def up(
     """
     settings = settings_of(
         wan, arm=arm, trace=trace, workers=workers, payload=payload, every=every, reorder_every=reorder_every,
-        source=source, t_wan=t_wan, policy=policy, seed=seed, dashboard=port if dashboard else None,
+        source=source, t_wan=t_wan, policy=policy, seed=seed, dashboard=(listen, token_file) if dashboard else None,
     )  # fmt: skip
     need_root()
     raise typer.Exit(
@@ -87,12 +92,12 @@ def need_root() -> None:
 
 def settings_of(
     wan: str, *, arm: str, trace: str | None, workers: bool, payload: str, every: str | None, reorder_every: int,
-    source: str, t_wan: str, policy: str, seed: int, dashboard: int | None,
+    source: str, t_wan: str, policy: str, seed: int, dashboard: tuple[str, Path | None] | None,
 ) -> LiveSettings:  # fmt: skip
     """Everything that a person gave, checked. InputError says what is wrong with which option."""
     from controller.policies import make_policy
     from controller.settings import ControllerSettings
-    from testbed.live.daemon import LiveSettings
+    from testbed.live.daemon import DashboardSettings, LiveSettings
     from testbed.live.loop import LoopSettings
     from testbed.live.tracing import read_trace
     from topologies.units import parse_duration_s, parse_size_bytes
@@ -118,7 +123,7 @@ def settings_of(
         policy=policy,
         trace=None if trace is None else read_trace(whole(trace), loaded, seed),
         seed=seed,
-        dashboard=dashboard,
+        dashboard=None if dashboard is None else DashboardSettings(*dashboard),
     )
 
 

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
-from testbed.emulation.processes import ProcessDied, Watch
+from testbed.emulation.processes import ProcessDied, Watch, end_of_log
 from testbed.live.hub import Hub
 from testbed.live.loop import Loop, LoopSettings
 from testbed.live.network import LiveNetwork
@@ -37,10 +38,18 @@ DASHBOARD_S = 20.0
 
 
 @dataclass(frozen=True)
+class DashboardSettings:
+    """`listen`: [ADDRESS:]PORT, on 127.0.0.1 unless it says otherwise; port 0 takes a free one."""
+
+    listen: str = "0"
+    token_file: Path | None = None
+
+
+@dataclass(frozen=True)
 class LiveSettings:
     """What a live testbed begins with. `period_s` is T_wan; `policy` the path policy of arms whose paths move.
 
-    `workers` None: none. `dashboard` is the port on 127.0.0.1 (0: a free one), None: none.
+    `workers` None: none; `dashboard` too.
     """
 
     wan: Wan
@@ -52,7 +61,7 @@ class LiveSettings:
     stack: str = "ryu"
     trace: LiveTrace | None = None
     seed: int = 1
-    dashboard: int | None = None
+    dashboard: DashboardSettings | None = None
 
     @property
     def control(self) -> Control:
@@ -116,11 +125,13 @@ def _assembled(
     return parts
 
 
-def start_dashboard(bed: Testbed, port: int) -> str:
+def start_dashboard(bed: Testbed, settings: DashboardSettings) -> str:
     """The dashboard as a process of its own, which talks to the control socket like anybody; its address."""
     readable, writable = os.pipe()
     log_file = bed.log_folder / "dashboard.log"
-    command = [sys.executable, "-m", "testbed.live.web", "--socket", str(bed.state / SOCKET), "--port", str(port)]
+    command = [sys.executable, "-m", "testbed.live.web", "--socket", str(bed.state / SOCKET)]
+    command += ["--listen", settings.listen]
+    command += ["--token-file", str(settings.token_file)] if settings.token_file else []
     try:
         bed.start("dashboard", command, log_file, stdout=writable)
     finally:
@@ -128,5 +139,6 @@ def start_dashboard(bed: Testbed, port: int) -> str:
     with os.fdopen(readable) as said:
         line = said.readline() if select.select([said], [], [], DASHBOARD_S)[0] else ""
     if not line:
-        raise RingroadError("the dashboard did not start", f"read {log_file}, or leave it out")
-    return str(json.loads(line)["url"])
+        said = "\n".join(f"    {each}" for each in end_of_log(log_file))
+        raise RingroadError(f"the dashboard did not start; the end of its log:\n{said}", "leave --dashboard out")
+    return str(json.loads(line)["address"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -253,8 +254,10 @@ def test_status_watches_until_it_is_told_to_stop(live):
     watching = subprocess.Popen([*RINGROAD, "status", "--watch"], stdout=subprocess.PIPE, env=environment)
     said = b""
     while said.count(b"mesh4: 4 DCs") < 2:
-        said += os.read(watching.stdout.fileno(), 65536)
-    watching.send_signal(2)
+        more = os.read(watching.stdout.fileno(), 65536)
+        assert more, said
+        said += more
+    watching.send_signal(signal.SIGINT)
     watching.stdout.close()
     assert watching.wait(10) == 130
 
