@@ -32,7 +32,7 @@ from testbed.live.protocol import (
 from testbed.live.steering import Steering
 from testbed.live.tracing import Tracing
 from topologies.errors import InputError, RingroadError
-from topologies.model import Link
+from topologies.model import Link, Site
 from topologies.units import format_duration
 
 REORDERING_ARMS = ("ccl", "joint")
@@ -88,7 +88,7 @@ class Operations:
             pid=os.getpid(),
             started=parts.started,
             wan=wan.name,
-            sites=tuple(SiteInfo(site.name, site.kind, site.latitude, site.longitude) for site in wan.sites),
+            sites=tuple(self._site(site) for site in wan.sites),
             wan_links=tuple(LinkInfo(link.name, link.a, link.b) for link in wan.links),
             links=parts.network.links(),
             routes=parts.steering.routes(),
@@ -100,6 +100,9 @@ class Operations:
             dashboard=parts.dashboard,
             **recent,
         )
+
+    def _site(self, site: Site) -> SiteInfo:
+        return SiteInfo(site.name, site.kind, site.latitude, site.longitude, self._parts.bed.site(site.name).ip)
 
     def _names(self) -> dict[str, list[str]]:
         wan = self._wan

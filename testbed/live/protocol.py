@@ -30,12 +30,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class SiteInfo:
-    """A site: `kind` is `dc` or `transit`; degrees north and east, or None where it has no place on a map."""
+    """A site: `kind` is `dc` or `transit`; degrees north and east, or None where it has no place on a map.
+
+    `ip` is the address of its host inside the emulated network.
+    """
 
     name: str
     kind: str
     latitude: float | None = None
     longitude: float | None = None
+    ip: str = ""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ def _head(snapshot: Snapshot) -> Iterator[str]:
         f"{snapshot.wan}: {dcs} DCs, {len(snapshot.wan_links)} links; run {snapshot.run_id}, process {snapshot.pid}, "
         f"since {snapshot.started}"
     )
+    crashed = set(snapshot.workers.crashed)
+    yield "sites: " + ", ".join(f"{s.name}{' (crashed)' if s.name in crashed else ''} {s.ip}" for s in snapshot.sites)
     yield (
         f"arm {control.arm}: paths by {control.policy}, T_wan {format_duration(control.period_s)}; ring agent every "
         f"{control.reorder_every} collectives in ccl and joint"
