@@ -1,15 +1,17 @@
-"""Starting the workers' launcher beside a testbed, whose process it is and which ends it."""
+"""Starting the workers' launcher beside a testbed, whose process it is and which ends it; and whose fault it is when
+something beside them goes wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from testbed.bed import Testbed
-from testbed.emulation.processes import Process
+from testbed.emulation.processes import Process, ProcessDied, Watch
+from topologies.errors import RingroadError, refused_by_system
 from topologies.wire import listen
-from workers.client import launcher_command
+from workers.client import WorkersClient, launcher_command
 
 
 @contextmanager
@@ -22,3 +24,21 @@ def launcher(bed: Testbed, socket: Path, log_file: Path) -> Iterator[Process]:
         yield process
     finally:
         socket.unlink(missing_ok=True)
+
+
+@contextmanager
+def blaming(bed: Testbed, process: Process, socket: Path) -> Iterator[None]:
+    """What goes wrong because a process died or was stopped is blamed on it, and nothing waits for a dead one."""
+
+    def wake(_: ProcessDied) -> None:
+        with suppress(RingroadError), WorkersClient(socket) as workers:
+            workers.stop()
+
+    with Watch([*bed.processes(), process], on_death=wake) as watch:
+        try:
+            yield
+        except (RingroadError, OSError) as error:
+            if isinstance(error, OSError):
+                error = refused_by_system(error, "the run cannot go on")
+            raise (watch.dead() or watch.stopped() or error) from error
+        watch.check()

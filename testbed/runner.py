@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,17 +19,14 @@ from testbed import machine
 from testbed.arm import ArmSetting, run_arm
 from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
-from testbed.emulation.processes import Process, ProcessDied, Watch
 from testbed.emulation.programs import require
 from testbed.experiment import Experiment, blocks_plan
 from testbed.fidelity import Goodput, Verdict, judge_links
-from testbed.launching import launcher
+from testbed.launching import blaming, launcher
 from testbed.measure import goodput, pinned_to_edges
 from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from testbed.startorder import measure_start_order
-from topologies.errors import RingroadError, refused_by_system
-from workers.client import WorkersClient
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +63,7 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
 
 def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
     socket = bed.state / "workers.sock"
-    with launcher(bed, socket, folder.logs / "workers.log") as process, _blaming(bed, process, socket):
+    with launcher(bed, socket, folder.logs / "workers.log") as process, blaming(bed, process, socket):
         progress.phase("fidelity gate: loading every link at once")
         folder.write_json(GATE, gate(bed, experiment))
         plan = blocks_plan(experiment)
@@ -120,21 +116,3 @@ def _version(package: str) -> str | None:
     with suppress(PackageNotFoundError):
         return version(package)
     return None
-
-
-@contextmanager
-def _blaming(bed: Testbed, process: Process, socket: Path) -> Iterator[None]:
-    """What goes wrong because a process died or was stopped is blamed on it, and nothing waits for a dead one."""
-
-    def wake(_: ProcessDied) -> None:
-        with suppress(RingroadError), WorkersClient(socket) as workers:
-            workers.stop()
-
-    with Watch([*bed.processes(), process], on_death=wake) as watch:
-        try:
-            yield
-        except (RingroadError, OSError) as error:
-            if isinstance(error, OSError):
-                error = refused_by_system(error, "the run cannot go on")
-            raise (watch.dead() or watch.stopped() or error) from error
-        watch.check()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from topologies.errors import InputError
+from workers.perfjob import Perf, perf_from_json
 from workers.schedules import PLANNED
 
 ELEMENT_BYTES = 4
@@ -97,14 +98,22 @@ class Agent:
 class Job:
     """AllGathers of `size_bytes` per rank over `ranks`, in the order of the DCs that is listed.
 
-    `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
-    start of the run. `compute_s` is what every rank waits before each collective, and before the time that `pacing`
-    sets for it: the accelerator's work, which is not done here. `implementations` take turns (collective i uses the
-    i-th, cyclically). `bandwidth_socket` is where the runner answers for the sources `feed` and `oracle`. After
-    `timeout_s` without progress gloo gives up. `schedule` is a name of `workers.schedules`, `module:function`, or
-    `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
-    somebody has measured before; it goes before `initial_order`. `records_socket` is where the backend `ring`
-    tells what it did (`workers.backend.journal`).
+        `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
+    <<<<<<< HEAD
+        start of the run. `compute_s` is what every rank waits before each collective, and before the time that `pacing`
+        sets for it: the accelerator's work, which is not done here. `implementations` take turns (collective i uses the
+        i-th, cyclically). `bandwidth_socket` is where the runner answers for the sources `feed` and `oracle`. After
+        `timeout_s` without progress gloo gives up. `schedule` is a name of `workers.schedules`, `module:function`, or
+        `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
+        somebody has measured before; it goes before `initial_order`. `records_socket` is where the backend `ring`
+        tells what it did (`workers.backend.journal`).
+    =======
+        start of the run. `implementations` take turns (collective i uses the i-th, cyclically). `bandwidth_socket` is
+        where the runner answers for the sources `feed` and `oracle`. After `timeout_s` without progress gloo gives up.
+        `schedule` is a name of `workers.schedules`, `module:function`, or `auto`: the agent takes the one that should end
+        first. `start_order` is a ring order (ranks) to begin with that somebody has measured before; it goes before
+        `initial_order`. With `perf` the ranks run its rounds instead of AllGathers, as many as `collectives` says.
+    >>>>>>> df3d789 (ringroad perf: every collective at a series of sizes, by nccl-tests' definitions, against its limit and stock gloo)
     """
 
     ranks: tuple[Rank, ...]
@@ -127,6 +136,7 @@ class Job:
     seed: int = 0
     timeout_s: float = 120.0
     verify: bool = True
+    perf: Perf | None = None
 
     def __post_init__(self) -> None:
         _check(len(self.ranks) >= 2, "ranks", len(self.ranks), "a collective needs at least two ranks")
@@ -189,6 +199,8 @@ def job_from_json(plain: dict[str, Any]) -> Job:
         values["implementations"] = tuple(plain["implementations"])
     if "pacing" in plain:
         values["pacing"] = Every(**plain["pacing"]) if plain["pacing"]["kind"] == "every" else BackToBack()
+    if plain.get("perf") is not None:
+        values["perf"] = perf_from_json(plain["perf"])
     if "agent" in plain:
         agent = dict(plain["agent"])
         values["agent"] = Agent(**{**agent, "probe": Probe(**agent.get("probe", {}))})

@@ -15,7 +15,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 from socket import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo
@@ -34,6 +34,9 @@ from workers.schedules.forest import plan_of
 from workers.turns import implementation_of
 from workers.verification import Pattern
 
+if TYPE_CHECKING:
+    from workers.perf import PerfWorker
+
 _log = logging.getLogger("rank")
 
 
@@ -43,7 +46,7 @@ def run(job: Job, rank: int, launcher: socket, launcher_pid: int, store: Path) -
         isolation.die_with_parent(launcher_pid)
         _log_to(job.log_path(rank))
         _log.info("%s, process %d", rank_name(job, rank), os.getpid())
-        worker = _Worker(job, rank, store)
+        worker = _worker(job, rank, store)
         wire.send(launcher, {"ready": time.monotonic()})
         for request in wire.messages(launcher):
             wire.send(launcher, {"record": worker.turn(request, launcher)})
@@ -51,6 +54,14 @@ def run(job: Job, rank: int, launcher: socket, launcher_pid: int, store: Path) -
     except BaseException as error:
         _log.exception("cannot go on")
         return _report(launcher, error)
+
+
+def _worker(job: Job, rank: int, store: Path) -> _Worker | PerfWorker:
+    if job.perf is None:
+        return _Worker(job, rank, store)
+    from workers.perf import PerfWorker
+
+    return PerfWorker(job, rank, store)
 
 
 def _report(launcher: socket, error: BaseException) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workers import perfjob
 from workers.job import Every, Job
 
 
@@ -49,8 +50,10 @@ def collective_record(job: Job, scheduled: float | None, by_rank: Sequence[dict[
     """One record out of what every rank reports: from the first start to the last end, as nccl-tests' maximum.
 
     `turn_start` is when the turn began: up to `start` the ring agent was at work, so `end` − `turn_start` is the time
-    with the agent charged.
+    with the agent charged. That of a round of `perf` is `perfjob.record`'s.
     """
+    if job.perf is not None:
+        return perfjob.record(job.perf, by_rank)
     first = by_rank[0]
     start, end = min(r["start"] for r in by_rank), max(r["end"] for r in by_rank)
     turn_start = min(r["turn_start"] for r in by_rank)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks import foundation, live, reroute, silence
+from benchmarks import everycollective, foundation, live, reroute, silence
 from benchmarks.figure import Figure, table
 from testbed import machine
 
@@ -16,6 +16,7 @@ Benchmark = Callable[[Callable[[str], None]], Iterable[Figure]]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "foundation": foundation.measure,
+    "collectives": everycollective.measure,
     "live": live.measure,
     "reroute": reroute.measure,
     "silence": silence.measure,

@@ -1,8 +1,8 @@
 """The `ProcessGroup` that `init_process_group("ring")` gives: which way each collective goes.
 
-Bulk collectives go round the ring, in the order that the engine keeps; small ones by dissemination; what a ring does
-not serve is stock gloo's: all_to_all, gather, scatter, point-to-point and what is sparse. The last two have connections
-of their own, so that bulk never blocks them. All ranks choose the same way, from what all ranks know.
+Bulk collectives go round the ring, in the order that the engine keeps; small ones by dissemination; all_to_all in
+exchanges of pairs; what neither serves is stock gloo's: gather, scatter, point-to-point and what is sparse. All but the
+first have connections of their own, so that bulk never blocks them. All ranks choose the same way, from what all know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
     AllreduceOptions,
-    AllToAllOptions,
     BroadcastOptions,
     ReduceOptions,
     ReduceScatterOptions,
@@ -28,9 +27,10 @@ from workers.backend import moves, reductions
 from workers.backend.automatic import from_environment
 from workers.backend.cutting import parts
 from workers.backend.engine import Engine
+from workers.backend.exchange import Rest, split
 from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
-from workers.backend.small import Dissemination, Rest, users_tag
+from workers.backend.small import Dissemination, users_tag
 from workers.backend.work import LazyWork, Together
 from workers.backend.written import Written, check_same_type, finish_all, flat, known
 
@@ -235,11 +235,17 @@ class RingProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> Work:
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
-        opts = opts or AllToAllOptions()
-        written = Written(output)
-        arriving, leaving = known(written.contiguous), known(input.contiguous())
-        work = self._control.alltoall_base(arriving, leaving, list(output_splits), list(input_splits), opts)
-        return self._stock(work, written, output, opts)
+        check_same_type(output, input)
+        written, given = Written(output), flat(input).view(torch.uint8)
+        rest = self._small.all_to_all(
+            split(written.bytes, output_splits, output, self.size()), split(given, input_splits, input, self.size())
+        )
+
+        def finish() -> None:
+            rest()
+            written.finish()
+
+        return self._begun(finish, [output], opts)
 
     alltoall_base = all_to_all_single
 

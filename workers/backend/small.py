@@ -13,12 +13,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.distributed import ProcessGroupGloo, ReduceOp
 
+from workers.backend.exchange import Rest, exchange
 from workers.backend.reductions import COMBINE, average
 
 _TAGS = 2**30
-
-Rest = Callable[[], None]
-"""What is left of a collective: blocks until it is done. RuntimeError when a peer is gone."""
 
 
 def users_tag(tag: int) -> int:
@@ -69,13 +67,8 @@ class Dissemination:
         )
 
     def all_to_all(self, incoming: Sequence[torch.Tensor], outgoing: Sequence[torch.Tensor]) -> Rest:
-        """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; flat, of any size, large too: all pairs at once."""
-        n, rank, group, ticket = self._size, self._rank, self._group, self.ticket()
-        peers = [(rank + distance) % n for distance in range(1, n)]
-        works = [group.recv([incoming[p]], p, ticket) for p in reversed(peers) if incoming[p].numel()]
-        works += [group.send([outgoing[p]], p, ticket) for p in peers if outgoing[p].numel()]
-        incoming[rank].copy_(outgoing[rank])
-        return lambda: [work.wait() for work in works] and None
+        """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; flat bytes, of any size, large too."""
+        return exchange(self._group, self.ticket(), incoming, outgoing)
 
     def barrier(self, ticket: int) -> Rest:
         """Done when every rank has come here."""
