@@ -1,5 +1,4 @@
-"""Starting the workers' launcher beside a testbed, whose process it is and which ends it; and whose fault it is when
-something beside them goes wrong."""
+"""Starts the launcher of the workers beside a testbed, which ends it; says whose fault it is when something goes wrong."""
 
 from __future__ import annotations
 

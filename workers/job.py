@@ -98,22 +98,15 @@ class Agent:
 class Job:
     """AllGathers of `size_bytes` per rank over `ranks`, in the order of the DCs that is listed.
 
-        `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
-    <<<<<<< HEAD
-        start of the run. `compute_s` is what every rank waits before each collective, and before the time that `pacing`
-        sets for it: the accelerator's work, which is not done here. `implementations` take turns (collective i uses the
-        i-th, cyclically). `bandwidth_socket` is where the runner answers for the sources `feed` and `oracle`. After
-        `timeout_s` without progress gloo gives up. `schedule` is a name of `workers.schedules`, `module:function`, or
-        `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
-        somebody has measured before; it goes before `initial_order`. `records_socket` is where the backend `ring`
-        tells what it did (`workers.backend.journal`).
-    =======
-        start of the run. `implementations` take turns (collective i uses the i-th, cyclically). `bandwidth_socket` is
-        where the runner answers for the sources `feed` and `oracle`. After `timeout_s` without progress gloo gives up.
-        `schedule` is a name of `workers.schedules`, `module:function`, or `auto`: the agent takes the one that should end
-        first. `start_order` is a ring order (ranks) to begin with that somebody has measured before; it goes before
-        `initial_order`. With `perf` the ranks run its rounds instead of AllGathers, as many as `collectives` says.
-    >>>>>>> df3d789 (ringroad perf: every collective at a series of sizes, by nccl-tests' definitions, against its limit and stock gloo)
+    `collectives` are measured after `warmup` unmeasured ones; with `duration_s`, none starts later than that after the
+    start of the run. `compute_s` is what every rank waits before each collective, and before the time that `pacing`
+    sets for it: the accelerator's work, which is not done here. `implementations` take turns (collective i uses the
+    i-th, cyclically). `bandwidth_socket` is where the runner answers for the sources `feed` and `oracle`. After
+    `timeout_s` without progress gloo gives up. `schedule` is a name of `workers.schedules`, `module:function`, or
+    `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
+    somebody has measured before; it goes before `initial_order`. `records_socket` is where the backend `ring`
+    tells what it did (`workers.backend.journal`). With `perf` the ranks run its rounds instead of AllGathers, as many
+    as `collectives` says.
     """
 
     ranks: tuple[Rank, ...]

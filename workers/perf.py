@@ -21,6 +21,7 @@ from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo, ReduceOp
 
 import workers.group
 from workers import collectives, isolation, reductions
+from workers.footprint import Footprint
 from workers.job import Job
 from workers.perfjob import ELEMENT_BYTES, GLOO, REDUCING, Perf, count_of
 from workers.perfvalues import COMBINE, Values
@@ -73,21 +74,23 @@ class PerfWorker:
         self._count = -1
 
     def turn(self, number: int, at: float | None, launcher: socket) -> dict[str, Any]:
-        """One iteration of every implementation, the first one another in each round; its times and errors."""
+        """One iteration of every implementation, the first one another in each round; its times, errors and memory."""
         size_bytes, _ = self._perf.at(number)
         self._make_room(size_bytes)
         names = list(self._perf.implementations)
         shift = number % len(names)
-        took_s, wrong = {}, {}
+        took_s, wrong, memory = {}, {}, {}
         for name in names[shift:] + names[:shift]:
             self._values.fill(self._input, self._rank, number)
             self._prepare_output()
+            footprint = Footprint()
             self._meeting.barrier().wait()
             start = time.monotonic()
             self._runs[name](self._input, self._output)
             took_s[name] = time.monotonic() - start
+            memory[name] = footprint.growth_bytes()
             wrong[name] = self._wrong(number) if self._perf.check else 0
-        return {"collective": number, "time_s": took_s, "wrong": wrong}
+        return {"collective": number, "time_s": took_s, "wrong": wrong, "memory_bytes": memory}
 
     def _make_room(self, size_bytes: int) -> None:
         element = ELEMENT_BYTES[self._perf.datatype]

@@ -120,6 +120,7 @@ def record(perf: Perf, by_rank: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "size_bytes": size_bytes,
         "iteration": iteration,
         "time_s": {name: max(r["time_s"][name] for r in by_rank) for name in perf.implementations},
+        "memory_bytes": {name: max(r["memory_bytes"][name] for r in by_rank) for name in perf.implementations},
         "wrong": {name: sum(r["wrong"][name] for r in by_rank) for name in perf.implementations}
         if perf.check
         else None,

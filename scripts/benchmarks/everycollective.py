@@ -19,11 +19,13 @@ from testbed.perf.session import measure as measure_rows
 from testbed.perf.session import plan_for
 from topologies import RingroadError
 from topologies.wanfile import load_wan
+from workers.backend.cutting import CHUNK_BYTES
 from workers.client import Event, WorkersClient
 from workers.job import Agent
 from workers.perfjob import COLLECTIVES, GLOO, RING, Perf
 
-BULK_BYTES, SMALL_BYTES = 8 * 2**20, 4 * 2**10
+MIB = 2**20
+BULK_BYTES, SMALL_BYTES = 8 * MIB, 4 * 2**10
 BULK_ITERATIONS, SMALL_ITERATIONS = 9, 400
 SWITCHES = 12
 
@@ -62,6 +64,9 @@ def collectives_on_mesh4() -> Iterator[Figure]:
             against = "limit of its schedule"
             reach = Reach(at_most=1.04) if collective != "broadcast" else Reach()
             yield figure(f"{collective}, mesh4, 8 MiB", row.ours.median_s / least_s, "", against, reach)
+            more_mib = (row.ours.memory_bytes - row.gloo.memory_bytes) / MIB
+            window = Reach(at_most=(BULK_BYTES / row.ranks + CHUNK_BYTES) / MIB)
+            yield figure(f"{collective}, mesh4, 8 MiB, memory of a rank", more_mib, "MiB", "above stock gloo's", window)
             reach = Reach(at_most={"reduce_scatter": 0.55, "broadcast": None}.get(collective, 1.0))
             yield figure(f"{collective}, mesh4, 8 MiB, against gloo", row.against_gloo, "", "stock gloo", reach)
         for collective in COLLECTIVES:

@@ -16,10 +16,14 @@ from workers.perfjob import GLOO, REDUCING, RING, Perf
 
 @dataclass(frozen=True)
 class Times:
-    """Of one implementation at one size: seconds by iteration, the slowest rank's; wrong elements, None: unchecked."""
+    """Of one implementation at one size: seconds by iteration, the slowest rank's; wrong elements, None: unchecked.
+
+    `memory_bytes` is what a rank's process grew by at most in any of them.
+    """
 
     times_s: tuple[float, ...]
     wrong: int | None
+    memory_bytes: int
 
     @property
     def mean_s(self) -> float:
@@ -86,6 +90,7 @@ class Row:
             "busbw_gb_per_s": self.busbw(times) / 1e9,
             "limit_fraction": self.limit_s / times.mean_s,
             "wrong": times.wrong,
+            "memory_bytes": times.memory_bytes,
             "times_s": list(times.times_s),
         }
 
@@ -96,7 +101,8 @@ def row_of(perf: Perf, ranks: int, count: int, limit_s: float, records: Sequence
 
     def times(name: str) -> Times:
         counted = tuple(record["time_s"][name] for record in records if record["iteration"] >= 0)
-        return Times(counted, sum(record["wrong"][name] for record in records) if perf.check else None)
+        wrong = sum(record["wrong"][name] for record in records) if perf.check else None
+        return Times(counted, wrong, max(record["memory_bytes"][name] for record in records))
 
     return Row(
         collective=perf.collective,

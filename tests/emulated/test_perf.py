@@ -18,6 +18,7 @@ from testbed.emulation.qdisc import BURST_S
 from testbed.launching import launcher
 from testbed.perf.rows import Row
 from testbed.perf.session import SLACK, measure, plan_for
+from topologies import EdgeProperties
 from topologies.builtins import builtin
 from workers.client import WorkersClient
 from workers.perfjob import COLLECTIVES, GLOO, PLANNABLE, RING, Perf
@@ -36,9 +37,9 @@ def up() -> Iterator[tuple[Testbed, WorkersClient]]:
             yield bed, client
 
 
-def rows(bed: Testbed, client: WorkersClient, perf: Perf) -> list[Row]:
+def rows(bed: Testbed, client: WorkersClient, perf: Perf, order: str = "listed") -> list[Row]:
     found: list[Row] = []
-    measure(bed, client, plan_for(bed, perf), found.append)
+    measure(bed, client, plan_for(bed, perf, order), found.append)
     return found
 
 
@@ -56,6 +57,19 @@ def test_no_collective_beats_its_limit_and_every_element_is_right(
         # what a link lets through at once after a pause, and clocks read around system calls
         assert min(times.times_s) >= row.limit_s * (1 - SLACK) - BURST_S
     assert 0 < row.limit_s < row.ours.mean_s * (1 + SLACK) + BURST_S
+
+
+def test_every_collective_takes_the_direction_in_which_links_are_fast(up: tuple[Testbed, WorkersClient]):
+    bed, _ = up
+    # given links of 80 Mbit/s along one ring and of 20 against it and across
+    dcs, ring = bed.wan.dcs, (0, 2, 1, 3)
+    fast = {(dcs[a], dcs[b]) for a, b in zip(ring, (*ring[1:], ring[0]), strict=True)}
+    bed.shape_many({edge: EdgeProperties(80e6 if edge in fast else 20e6) for edge in bed.wan.edges})
+    # then the best ring is that one, and all that go round a ring go round it: 3/4 of 1 MiB at 80 Mbit/s, or twice
+    for collective, hops in (("all_gather", 0.75), ("reduce_scatter", 0.75), ("all_reduce", 1.5)):
+        (row,) = rows(*up, Perf(collective, (MIB,), iterations=3), order="best")
+        assert row.ours.median_s < 2 * hops * 8 * MIB / 80e6, collective
+    bed.reset()
 
 
 def test_the_command_prints_rows_and_writes_the_same_as_json(tmp_path: Path):

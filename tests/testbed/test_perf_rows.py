@@ -44,6 +44,7 @@ def test_bus_bandwidths_are_those_of_nccl_tests():
 def two_iterations() -> list[dict]:
     by_rank = [
         {"collective": number, "time_s": {RING: 0.1 * number + rank, GLOO: 4.0}, "wrong": {RING: rank, GLOO: 0}}
+        | {"memory_bytes": {RING: 10 * rank, GLOO: 3}}
         for number in range(3)
         for rank in range(2)
     ]
@@ -59,6 +60,7 @@ def test_a_row_is_the_mean_of_the_slowest_ranks_without_the_warm_up_but_with_its
     assert row.ours.wrong == 3 and row.gloo is not None and row.gloo.wrong == 0
     assert row.of_limit == pytest.approx(0.5)
     assert row.against_gloo == pytest.approx(1.15 / 4)
+    assert (row.ours.memory_bytes, row.gloo.memory_bytes) == (10, 3)
     assert (row.size_bytes, row.op, row.root) == (8 * MIB, "none", -1)
     shown = line(row).split()
     assert shown[:5] == [str(8 * MIB), str(MIB), "float", "none", "-1"]
@@ -77,7 +79,8 @@ def test_the_columns_stand_under_their_names():
 
 def test_unchecked_elements_are_no_right_ones():
     perf = Perf("broadcast", (8,), iterations=1, warmup=0, check=False)
-    row = row_of(perf, 2, 2, 0.0, [record(perf, [{"collective": 0, "time_s": {RING: 1.0}, "wrong": {RING: 0}}])])
+    said = {"collective": 0, "time_s": {RING: 1.0}, "wrong": {RING: 0}, "memory_bytes": {RING: 0}}
+    row = row_of(perf, 2, 2, 0.0, [record(perf, [said])])
     assert "N/A" in line(row)
     assert "not checked" in footer([row])
 

@@ -24,6 +24,9 @@ from workers.job import Agent, Job, Probe, Rank, job_to_json
 BULK = 100_000
 """Elements that go round the ring."""
 
+SEEN = 3 * 2**20
+"""Elements of a shard that comes in enough chunks to see the rate of a link."""
+
 
 def assert_bulk_works(group: dist.ProcessGroup | None = None) -> None:
     n, mine = dist.get_world_size(group), torch.full((BULK,), 1.0)
@@ -207,18 +210,27 @@ def test_a_script_works_on_when_nobody_listens(tmp_path: Path):
     run_ranks(3, main)
 
 
-def test_a_passive_agent_sees_what_the_collectives_show(tmp_path: Path):
+@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter", "all_reduce"])
+def test_a_passive_agent_sees_every_collective_send_along_the_order_and_never_against_it(
+    tmp_path: Path, collective: str
+):
     def main() -> None:
         os.environ[VARIABLE] = agent_job(tmp_path, every=2, policy="fixed", source="passive")
         whole = dist.new_group(list(range(4)))
-        shard, gathered = torch.ones(BULK), torch.empty(4 * BULK)
+        set_order(whole, [0, 2, 1, 3])
+        shard, all_shards = torch.ones(SEEN), torch.ones(4 * SEEN)
         for _ in range(3):
-            dist.all_gather_single(gathered, shard, group=whole)
+            if collective == "all_gather":
+                dist.all_gather_single(all_shards, shard, group=whole)
+            elif collective == "reduce_scatter":
+                dist.reduce_scatter_single(shard, all_shards, group=whole)
+            else:
+                dist.all_reduce(all_shards, group=whole)
 
     run_ranks(4, main)
     (change,) = [json.loads(line) for line in (tmp_path / CHANGES).read_text().splitlines()]
     seen = {(a, b) for a in range(4) for b in range(4) if a != b and change["ages_s"][a][b] is not None}
-    assert seen == {(0, 1), (1, 2), (2, 3), (3, 0)}
+    assert seen == {(0, 2), (2, 1), (1, 3), (3, 0)}
 
 
 def test_an_environment_that_holds_no_job_is_named(tmp_path: Path):

@@ -8,6 +8,7 @@ their way as there were at the start, and two queues that feed each other never 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,10 +16,14 @@ import torch
 from torch.distributed import ProcessGroupGloo, Work
 
 from workers.backend.cutting import parts
+from workers.backend.roundtrip import longest_round_trip_s
 
 CHUNK_BYTES = 64 * 1024
-AHEAD = 4
+AHEAD = 3
 """Chunks that leave before the first has come: enough for a processor that is late, too few to fill a queue."""
+
+FASTEST_BPS = 1e9
+"""And as many more as a path of this rate holds in its round-trip time: only news from the peer is late then."""
 
 Rest = Callable[[], None]
 """What is left of a collective: blocks until it is done. RuntimeError when a peer is gone."""
@@ -50,7 +55,9 @@ def exchange(
             if number < len(pair.leaving) and pair.leaving[number].numel():
                 sent.append(group.send([pair.leaving[number]], pair.peer, ticket))
 
-    for number in range(AHEAD):
+    is_bulk = any(len(pair.leaving) > AHEAD for pair in pairs)
+    ahead = AHEAD + math.ceil(longest_round_trip_s() * FASTEST_BPS / 8 / CHUNK_BYTES) if is_bulk else AHEAD
+    for number in range(ahead):
         send(number)
     incoming[rank].copy_(outgoing[rank])
 
@@ -62,7 +69,7 @@ def exchange(
                 work = pair.arriving[number]
                 if work is not None:
                     work.wait()
-                following = number + AHEAD
+                following = number + ahead
                 if following < len(pair.leaving) and pair.leaving[following].numel():
                     sent.append(group.send([pair.leaving[following]], pair.peer, ticket))
         for work in sent:

@@ -206,7 +206,13 @@ class RingProcessGroup(dist.ProcessGroup):
         (tensor,), root = tensors, opts.rootRank
         written = Written(tensor, keep=True)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
-            return self._stock(self._control.broadcast([known(written.contiguous)], opts), written, tensor, opts)
+            rest = self._small.broadcast(written.bytes, root)
+
+            def finish() -> None:
+                rest()
+                written.finish()
+
+            return self._begun(finish if written.is_copy else rest, [tensor], opts)
 
         def collective(lane: Lane) -> None:
             moves.broadcast(lane, written.bytes, root)
@@ -294,17 +300,6 @@ class RingProcessGroup(dist.ProcessGroup):
         if opts is not None and opts.asyncOp:
             work.proceed()
         return work
-
-    def _stock(self, work: Work, written: Written, tensor: torch.Tensor, opts: Any) -> Work:
-        """gloo's work, whose result is `tensor`: itself, if nothing is left to do after it."""
-        if not written.is_copy and known(tensor) is tensor:
-            return work
-
-        def rest() -> None:
-            work.wait()
-            written.finish()
-
-        return self._begun(rest, [tensor], opts)
 
 
 def _together(works: list[Work]) -> Work:

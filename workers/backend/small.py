@@ -70,6 +70,16 @@ class Dissemination:
         """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; flat bytes, of any size, large too."""
         return exchange(self._group, self.ticket(), incoming, outgoing)
 
+    def broadcast(self, data: torch.Tensor, root: int) -> Rest:
+        """`data` (flat bytes) of rank `root` to everybody, straight from there: one step."""
+        ticket, group = self.ticket(), self._group
+        if not data.numel():
+            return lambda: None
+        if self._rank != root:
+            return group.recv([data], root, ticket).wait
+        works = [group.send([data], peer, ticket) for peer in range(self._size) if peer != root]
+        return lambda: [work.wait() for work in works] and None
+
     def barrier(self, ticket: int) -> Rest:
         """Done when every rank has come here."""
         return self._spread(torch.zeros((self._size, 1), dtype=torch.uint8), ticket)
