@@ -122,7 +122,7 @@ def test_the_benchmarks_are_listed_without_being_run():
     done = _run(ROOT / ".venv" / "bin" / "python", "-m", "benchmarks", "--list", cwd=ROOT / "scripts")
 
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["foundation", "reroute", "silence"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["foundation", "collectives", "reroute", "silence"]
 
 
 @pytest.mark.parametrize("option", ["--help", "-h", "--list"])
