@@ -1,4 +1,4 @@
-"""Starts the launcher of the workers beside a testbed, which ends it; says whose fault it is when something goes wrong."""
+"""Starts the launcher of the workers beside a testbed, which ends it; and says whose fault it is if that goes wrong."""
 
 from __future__ import annotations
 
