@@ -73,8 +73,9 @@ class PerfWorker:
         self._values = Values(self._perf.datatype, op)
         self._count = -1
 
-    def turn(self, number: int, at: float | None, launcher: socket) -> dict[str, Any]:
+    def turn(self, request: dict[str, Any], _: socket) -> dict[str, Any]:
         """One iteration of every implementation, the first one another in each round; its times, errors and memory."""
+        number: int = request["turn"]
         size_bytes, _ = self._perf.at(number)
         self._make_room(size_bytes)
         names = list(self._perf.implementations)
