@@ -55,7 +55,7 @@ def run_instead(monkeypatch):
     return replace
 
 
-VERBS = [["run"], ["perf"], ["validate"], ["report"], ["controller"], ["doctor"], ["clean"]]
+VERBS = [["run"], ["exec"], ["perf"], ["validate"], ["report"], ["controller"], ["doctor"], ["clean"]]
 VERBS += [["topologies", name] for name in ("list", "show", "schema")]
 
 
