@@ -26,8 +26,8 @@ from workers.perfjob import COLLECTIVES, GLOO, RING, Perf
 
 MIB = 2**20
 BULK_BYTES, SMALL_BYTES = 8 * MIB, 4 * 2**10
-BULK_ITERATIONS, SMALL_ITERATIONS = 9, 400
-SWITCHES = 12
+BULK_ITERATIONS, SMALL_ITERATIONS = 7, 200
+SWITCHES = 10
 
 HOPS = {
     "all_gather": lambda n: (n - 1) / n,

@@ -32,7 +32,7 @@ SEED = 1
 LOWEST_BPS, HIGHEST_BPS = 20e6, 100e6
 SIZE_BYTES = 8 * 2**20
 CHUNK_BYTES = 128 * 2**10
-COLLECTIVES = 4
+COLLECTIVES = 3
 SCHEDULES = ("ring", "bidirectional", "multiring", "trees")
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
     AllreduceOptions,
+    AllToAllOptions,
     BroadcastOptions,
     ReduceOptions,
     ReduceScatterOptions,
@@ -32,7 +33,7 @@ from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, users_tag
 from workers.backend.work import LazyWork, Together
-from workers.backend.written import Written, check_same_type, finish_all, flat, known
+from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, known
 
 SMALL_BYTES = 64 * 1024
 """A collective for which a rank would have to send no more than that in all is spread by dissemination."""
@@ -241,6 +242,9 @@ class RingProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> Work:
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
+        is_even = not output_splits and not input_splits
+        if is_even and input.nbytes <= SMALL_BYTES and is_plain(output) and is_plain(input):
+            return self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
         check_same_type(output, input)
         written, given = Written(output), flat(input).view(torch.uint8)
         rest = self._small.all_to_all(
