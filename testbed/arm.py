@@ -28,7 +28,7 @@ from topologies.errors import RingroadError
 from topologies.model import Edge
 from workers.client import WorkersClient
 from workers.job import Agent, BackToBack, Every, Job, Rank
-from workers.limits import allgather_limit_over_time_s, allgather_limit_s
+from workers.limits import allgather_limit_over_time_s, allgather_limit_s, limit_fraction
 
 Order = tuple[int, ...]
 """Ranks in the order of a ring."""
@@ -176,7 +176,8 @@ class _Limits:
 
     def added(self, collective: dict[str, Any]) -> dict[str, Any]:
         start = max(collective["start"], self._segments[0][0])
-        return collective | {"limit_s": allgather_limit_over_time_s(self._segments, self._dcs, self._size_bytes, start)}
+        limit_s = allgather_limit_over_time_s(self._segments, self._dcs, self._size_bytes, start)
+        return collective | {"limit_s": limit_s, "limit_fraction": limit_fraction(limit_s, collective["time_s"])}
 
     def beside(self, ring_change: dict[str, Any]) -> dict[str, Any]:
         """With the highest rate at which every shard can reach all others on the links as they are then."""

@@ -135,6 +135,11 @@ def limit_s(
     return LIMITS[collective](capacities, dcs, size_bytes)
 
 
+def limit_fraction(limit_s: float | None, time_s: float) -> float | None:
+    """What a collective of `time_s` has reached of its limit, 1 at most; None where no limit is known or finite."""
+    return limit_s / time_s if limit_s is not None and math.isfinite(limit_s) and time_s > 0 else None
+
+
 LIMITS = {
     "all_gather": allgather_limit_s,
     "reduce_scatter": reduce_scatter_limit_s,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topologies.model import Edge
-from workers.limits import allgather_limit_s, limit_s
+from workers.limits import allgather_limit_s, limit_fraction, limit_s
 
 PER_RANK = ("all_gather", "reduce_scatter")
 """Of these, a DC with several ranks has a shard for each; in the others its ranks hold the same or add it up first."""
@@ -32,11 +32,11 @@ class Limits:
         self._known: dict[tuple[object, ...], float] = {}
 
     def added(self, collective: dict[str, Any], dc_of: Sequence[str]) -> dict[str, Any]:
-        """The record with `limit_s`; None where none is known: the ranks are in one DC, or unevenly spread over DCs."""
+        """With `limit_s` and the fraction of it reached; None: no limit is known, ranks are in one DC or spread unevenly."""
         counts = Counter(dc_of[rank] for rank in collective["ranks"])
         known = collective["kind"] in (*PER_RANK, *ONCE_PER_DC)
         if not known or len(counts) < 2 or len(set(counts.values())) > 1:
-            return collective | {"limit_s": None}
+            return collective | {"limit_s": None, "limit_fraction": None}
         first, last = self._place(collective["start"]), self._place(collective["end"])
         per_dc = next(iter(counts.values())) if collective["kind"] in PER_RANK else 1
         key = (collective["kind"], collective["size_bytes"], tuple(counts), first, last)
@@ -46,7 +46,8 @@ class Limits:
             )
             self._known[key] = limit
         limit = self._known[key]
-        return collective | {"limit_s": limit if math.isfinite(limit) else None}
+        reached = limit_fraction(limit, collective["end"] - collective["start"])
+        return collective | {"limit_s": limit if math.isfinite(limit) else None, "limit_fraction": reached}
 
     def shard_bps(self, at: float) -> float:
         """The highest rate at which the shard of every DC can reach all others, on the links as they are at `at`."""

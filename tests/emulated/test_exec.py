@@ -95,7 +95,7 @@ def test_every_collective_is_on_record_and_none_is_faster_than_the_links_allow(t
         assert [(c["kind"], c["index"], c["size_bytes"]) for c in collectives] == [
             ("all_reduce", index, 200_000) for index in range(9)
         ]
-        assert all(c["time_s"] > 0.98 * c["limit_s"] for c in collectives)
+        assert all(0 < c["limit_fraction"] < 1 / 0.98 for c in collectives)
 
 
 def test_the_ring_of_the_joint_arm_enters_each_dc_once_and_the_static_one_stays(two_arms):

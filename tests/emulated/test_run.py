@@ -60,6 +60,7 @@ def test_every_collective_is_verified_and_none_is_faster_than_the_links_allow(ru
         for collective in collectives:
             assert collective["verified"]
             assert collective["end"] - collective["start"] > 0.98 * collective["limit_s"]
+            assert 0 < collective["limit_fraction"] < 1 / 0.98
 
 
 def test_all_arms_of_a_block_see_the_same_history_of_the_wan(run):

@@ -16,6 +16,7 @@ from workers.limits import (
     allgather_limit_over_time_s,
     allgather_limit_s,
     broadcast_limit_s,
+    limit_fraction,
     limit_s,
     reduce_scatter_limit_s,
     ring_limit_s,
@@ -225,6 +226,13 @@ def test_an_all_to_all_over_a_relay_uses_its_links_twice():
     # a – b – c, 10 Mbit/s a direction: a → b carries a's megabytes for b and c
     edges = {("a", "b"): 10e6, ("b", "a"): 10e6, ("b", "c"): 10e6, ("c", "b"): 10e6}
     assert all_to_all_limit_s(edges, ("a", "b", "c"), 1e6) == pytest.approx(2 * 8e6 / 10e6)
+
+
+def test_the_fraction_reached_is_1_at_the_limit_and_unknown_without_one():
+    assert limit_fraction(0.5, 2.0) == 0.25
+    assert limit_fraction(2.0, 2.0) == 1.0
+    assert limit_fraction(math.inf, 2.0) is None
+    assert limit_fraction(None, 2.0) is None
 
 
 def test_every_collective_has_its_limit_by_name():
