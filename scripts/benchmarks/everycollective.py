@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from benchmarks import schedules
+from benchmarks import promises, schedules
 from benchmarks.collectives import RATE_BPS, job_on, workers_of
 from benchmarks.figure import Figure, Reach, failed, figure
 from controller.settings import ControllerSettings
@@ -97,6 +97,7 @@ def _order_switch(bed: Testbed, workers: WorkersClient) -> Iterator[Figure]:
 PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
     collectives_on_mesh4,
     schedules.schedules_against_the_best_ring,
+    promises.promised_and_kept,
     schedules.solver_times,
     schedules.isolated_promises,
 )

@@ -32,7 +32,7 @@ class Limits:
         self._known: dict[tuple[object, ...], float] = {}
 
     def added(self, collective: dict[str, Any], dc_of: Sequence[str]) -> dict[str, Any]:
-        """With `limit_s` and the fraction of it reached; None where none is known: one DC, or uneven counts of ranks."""
+        """With `limit_s` and the fraction of it reached; None where none is known: one DC, or uneven ones."""
         counts = Counter(dc_of[rank] for rank in collective["ranks"])
         known = collective["kind"] in (*PER_RANK, *ONCE_PER_DC)
         if not known or len(counts) < 2 or len(set(counts.values())) > 1:

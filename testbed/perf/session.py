@@ -159,13 +159,18 @@ class Plan:
 
 def plan_for(bed: Testbed, perf: Perf, order: str = LISTED) -> Plan:
     """Look at links and routes of the testbed and plan for them. InputError where the schedule cannot be planned."""
+    network = network_on(bed)
+    ranks = _order(order, network, bed.wan.dcs)
+    planned_perf, schedule = _planned(perf, network, ranks)
+    return Plan(planned_perf, ranks, schedule, network.capacities_bps)
+
+
+def network_on(bed: Testbed) -> Network:
+    """What the kernel holds now, and the routes in force, by rank."""
     rates = {link.edge: link.properties.rate_bps for link in bed.links()}
     assert bed.controller is not None
     delays_s = {edge: properties.delay_s for edge, properties in bed.wan.edges.items()}
-    network = network_of(rates, bed.controller.view().routes, bed.wan.dcs, delays_s)
-    ranks = _order(order, network, bed.wan.dcs)
-    planned_perf, schedule = _planned(perf, network, ranks)
-    return Plan(planned_perf, ranks, schedule, rates)
+    return network_of(rates, bed.controller.view().routes, bed.wan.dcs, delays_s)
 
 
 def measure(
