@@ -7,6 +7,7 @@ it writes one line, once the worker serves (see `client.wait_listening`); the lo
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -85,6 +86,7 @@ def _run(config: ControllerConfig) -> int:
     # Only now: these take the framework that was chosen. The worker imports nothing of its own.
     from controller import app, server  # noqa: F401
     from controller.engine import network_of
+    from controller.policies import prepare
 
     openflow = _open_port(config.settings.listen_port, "listen_port")
     http = None if config.settings.http_port is None else _open_port(config.settings.http_port, "http_port")
@@ -94,6 +96,10 @@ def _run(config: ControllerConfig) -> int:
         memory.forget()
         network = network_of(config)
         network.prepare()
+        prepare(config.settings.policy)
+        # What is planned lives as long as the process: no collection has to look at it, and no worker to copy it.
+        gc.collect()
+        gc.freeze()
         prepared = _Prepared(config, network, openflow, requests, http, memory)
 
         def _work(give_sign: Callable[[], None], restart: Restart | None) -> int:

@@ -26,6 +26,9 @@ from topologies.model import Edge
 
 DEFAULT_TIMEOUT_S = 30.0
 
+START_S = 120.0
+"""Paths of 100 sites take seconds to plan, and what `maxmin` needs is compiled when it is used for the first time."""
+
 
 @dataclass(frozen=True)
 class ControllerStatus:
@@ -240,7 +243,7 @@ class EventStream:
         self.close()
 
 
-def wait_listening(process: subprocess.Popen[bytes], timeout_s: float = 30.0) -> int:
+def wait_listening(process: subprocess.Popen[bytes], timeout_s: float = START_S) -> int:
     """The OpenFlow port of a `python -m controller` just started with stdout=PIPE, once it and the socket are open.
 
     The process writes one line on stdout at that moment and nothing ever after. RingroadError if it ends or is silent.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from controller.groups import GroupKey, number_of
+from controller.kshortest import whole_lengths
 from controller.rules import (
     PRIORITIES,
     Action,
@@ -56,9 +57,8 @@ class Around:
 
     def __init__(self, lengths: Mapping[Edge, float]) -> None:
         self._out: dict[str, dict[str, int]] = {}
-        for (a, b), length in sorted(lengths.items()):
-            # Whole numbers, so that sums are exact: length in billionths, then hops as the tie-break.
-            self._out.setdefault(a, {})[b] = (round(length * 1e9) << 20) + 1
+        for (a, b), length in sorted(whole_lengths(lengths).items()):
+            self._out.setdefault(a, {})[b] = length
         self._found: dict[tuple[Edge, frozenset[Edge]], dict[str, Route]] = {}
 
     def route(self, hop: Hop, down: frozenset[Edge] = frozenset()) -> Route | None:

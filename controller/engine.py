@@ -229,7 +229,10 @@ class Engine:
     def told(self) -> Told:
         """What a controller that has to start anew would have to be told."""
         pins = {pair: self.state.wanted[pair].route for pair in self.state.pinned}
-        return Told(self.policy_name, self.period_s, self.state.capacities_bps, pins, self.state.announced)
+        state = self.state
+        return Told(
+            self.policy_name, self.period_s, state.capacities_bps, pins, state.announced, self.true_capacities_bps
+        )
 
     def recall(self, told: Told | None) -> None:
         """Take over what an earlier process was told; before any switch is there."""
@@ -237,6 +240,7 @@ class Engine:
             return
         made = make_policy(told.policy, self.settings)
         self.policy_name, self.period_s = told.policy, told.period_s
+        self.true_capacities_bps = dict(told.true_capacities_bps)
         detours = self.settings.detours_with(told.policy)
         self.state, _ = planner.step(self.state, events.Reset(made, told.capacities_bps, detours), self._clock())
         if told.demands_bytes is not None and self.state.announced is not None:

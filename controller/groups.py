@@ -41,6 +41,11 @@ def keys_of(route: Route) -> tuple[GroupKey, ...]:
     )
 
 
+def first_key(route: Route) -> GroupKey:
+    """The group at a route's first site."""
+    return GroupKey((route[0], route[1]), route[-1], None)
+
+
 def number_of(key: GroupKey, wiring: Wiring, version: int) -> int:
     """The group's number on its switch; the same whenever the WAN is."""
     numbers = wiring.neighbor_numbers

@@ -80,10 +80,15 @@ def send_groups(state: State) -> Sent:
     return state, tuple(batches)
 
 
-def send_ingress(state: State) -> Sent:
-    """Ingress rules of pairs that are wanted on another tunnel, once it is whole."""
+def send_ingress(state: State, confirmed: frozenset[str] | None = None) -> Sent:
+    """Ingress rules of pairs that are wanted on another tunnel, once it is whole.
+
+    Where only the inner rules of the tunnels `confirmed` (tags) are news, nothing else can have become whole.
+    """
     by_site: dict[str, list[Tunnel]] = {}
-    for pair, tunnel in state.wanted.items():
+    for pair, tunnel in () if confirmed == frozenset() else state.wanted.items():
+        if confirmed is not None and tunnel.tag not in confirmed:
+            continue
         if state.sent.get(pair) != tunnel.tag and pair[0] in state.connected and state.is_whole(tunnel):
             by_site.setdefault(pair[0], []).append(tunnel)
     batches: list[Batch] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.view import Pair, Route
@@ -16,13 +16,17 @@ from topologies.model import Edge
 
 @dataclass(frozen=True)
 class Told:
-    """Policy and period in force, capacities of every directed edge, pinned pairs, announced bytes by pair."""
+    """Policy and period in force, capacities of every directed edge, pinned pairs, announced bytes by pair.
+
+    `true_capacities_bps` are for metrics to show, of the edges that were told.
+    """
 
     policy: str
     period_s: float
     capacities_bps: Mapping[Edge, float]
     pins: Mapping[Pair, Route]
     demands_bytes: Mapping[Pair, float] | None = None
+    true_capacities_bps: Mapping[Edge, float] = field(default_factory=dict)
 
 
 class Memory:
@@ -38,6 +42,7 @@ class Memory:
             "period_s": told.period_s,
             "capacities": [[*edge, rate] for edge, rate in told.capacities_bps.items()],
             "pins": [[*pair, list(route)] for pair, route in told.pins.items()],
+            "true_capacities": [[*edge, rate] for edge, rate in told.true_capacities_bps.items()],
             "demands": None if told.demands_bytes is None else [[*pair, n] for pair, n in told.demands_bytes.items()],
         }
         fresh = self._file.with_suffix(".new")
@@ -57,6 +62,7 @@ class Memory:
             {(a, b): rate for a, b, rate in plain["capacities"]},
             {(a, b): tuple(route) for a, b, route in plain["pins"]},
             None if plain["demands"] is None else {(a, b): size for a, b, size in plain["demands"]},
+            {(a, b): rate for a, b, rate in plain["true_capacities"]},
         )
 
     def forget(self) -> None:

@@ -224,10 +224,7 @@ def _reconcile(state: State, event: Event, now: float) -> tuple[State, tuple[Bat
             state, inner = send_inner(state, new, sorted(state.connected)) if new else (state, ())
         case PeriodElapsed():
             state, inner = delete_unused(state, now)
-    ingress: tuple[Batch, ...] = ()
-    if not (isinstance(event, BatchConfirmed) and not event.batch.tags):
-        # What only confirms ingress rules or groups makes no tunnel whole.
-        state, ingress = send_ingress(state)
+    state, ingress = send_ingress(state, event.batch.tags if isinstance(event, BatchConfirmed) else None)
     if not state.started and state.placed:
         state = replace(state, started=True)
     state, groups = send_groups(state)

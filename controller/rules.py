@@ -12,7 +12,12 @@ from typing import Any, Literal
 from controller.view import Pair
 
 OURS = 0x52
-"""The top byte of every cookie and every group number of ours (an R)."""
+"""The top byte of every cookie of ours (an R)."""
+OUR_GROUPS = 0x5
+"""The top four bits of every group number of ours: there is no room for more of them beside the version."""
+
+MAX_VERSION = 2**12 - 1
+"""Of a plan, counted from 1."""
 
 MAX_PAIRS = 2**24
 MAX_TUNNELS_PER_PAIR = 2**8
@@ -21,7 +26,7 @@ MAX_GROUPS_PER_SITE = 2**16
 
 
 class Kind(IntEnum):
-    """What a rule is for; a byte of its cookie."""
+    """What a rule is for; four bits of its cookie."""
 
     TABLE_MISS = 0
     INGRESS = 1
@@ -166,8 +171,8 @@ EMPTY = Held()
 
 
 def cookie(kind: Kind, version: int, number: int = 0, variant: int = 0) -> int:
-    """64 bits: ours, kind, version of the plan, pair or detour (24), which of its tunnels, and a byte of zeros."""
-    return OURS << 56 | kind << 48 | version << 40 | number << 16 | variant << 8
+    """64 bits: ours (8), kind (4), version of the plan (12), pair or detour (24), its tunnel (8), and zeros (8)."""
+    return OURS << 56 | kind << 52 | version << 40 | number << 16 | variant << 8
 
 
 OURS_COOKIE, OURS_COOKIE_MASK = OURS << 56, 0xFF << 56
@@ -185,7 +190,7 @@ def pair_number_of(rule_cookie: int) -> int:
 def tag_of(version: int, pair_number: int, tunnel_number: int) -> str:
     """A tunnel's tag: a locally administered unicast MAC address that holds version, pair and tunnel.
 
-    Hosts' own addresses start with 02, so no tag is ever a host.
+    Hosts' own addresses have a 2 as their second digit, tags an a or an e, so no tag is ever a host.
     """
     return _mac(0x0A, version, pair_number, tunnel_number)
 
@@ -196,14 +201,16 @@ def detour_tag_of(version: int, detour_number: int, variant: int) -> str:
 
 
 def group_number(version: int, index: int) -> int:
-    """32 bits: ours, version, index (16) among the groups of one switch."""
-    return OURS << 24 | version << 16 | index
+    """32 bits: ours (4), version (12), index (16) among the groups of one switch."""
+    return OUR_GROUPS << 28 | version << 16 | index
 
 
 def is_our_group(number: int) -> bool:
     """Whether a group on a switch is ours, of whatever version."""
-    return number >> 24 == OURS
+    return number >> 28 == OUR_GROUPS
 
 
-def _mac(first: int, version: int, number: int, variant: int) -> str:
-    return ":".join(f"{octet:02x}" for octet in (first, version, *number.to_bytes(3), variant))
+def _mac(kind: int, version: int, number: int, variant: int) -> str:
+    """The upper four bits of the first byte are the version's: what makes an address local and unicast is below."""
+    octets = (version >> 8 << 4 | kind, version & 0xFF, *number.to_bytes(3), variant)
+    return ":".join(f"{octet:02x}" for octet in octets)

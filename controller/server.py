@@ -15,8 +15,9 @@ from typing import Any
 
 from controller.engine import Engine
 from controller.memory import Memory
+from controller.policies import prepare
 from controller.records import Reconfiguration, reconfiguration_to_json
-from controller.stack import chosen, green
+from controller.stack import aside, chosen, green
 from controller.view import Pair, Route
 from topologies import wire
 from topologies.errors import InputError, RingroadError
@@ -139,6 +140,7 @@ class Server:
 
     def _true_capacity(self, request: Request) -> Reply:
         self.engine.true_capacities(_rates(request["edges"]))
+        self._remember()
         return {}
 
     def _demands(self, request: Request) -> Reply:
@@ -148,9 +150,11 @@ class Server:
         return {"reconfiguration": number}
 
     def _reset(self, request: Request) -> Reply:
+        policy = str(request["policy"])
         period_s = None if request.get("period_s") is None else float(request["period_s"])
         rates = _rates(request.get("capacities") or [])
-        reply = _when_installed(lambda done: self.engine.reset(str(request["policy"]), period_s, rates, done))
+        aside(lambda: prepare(policy))
+        reply = _when_installed(lambda done: self.engine.reset(policy, period_s, rates, done))
         self._remember()
         settled = chosen().hub.Event()
         self.engine.when_settled(settled.set)

@@ -98,6 +98,11 @@ def every(period_s: float, call: Callable[[], None]) -> None:
     chosen().hub.spawn(_for_ever)
 
 
+def aside(call: Callable[[], None]) -> None:
+    """Call from a thread of the system's; the other green threads run until it is over. What it raises is raised."""
+    importlib.import_module("eventlet.tpool").execute(call)
+
+
 def open_port(port: int) -> socket.socket:
     """A port on loopback (0: the kernel picks one), open but not served yet."""
     return socket.create_server((OPENFLOW_HOST, port), backlog=128)

@@ -10,14 +10,13 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 
-import networkx
-
-from controller.groups import GroupKey, keys_of, number_of
+from controller.groups import GroupKey, first_key, number_of
+from controller.kshortest import KShortest
 from controller.rules import (
     MAX_PAIRS,
     MAX_TUNNELS_PER_PAIR,
+    MAX_VERSION,
     PRIORITIES,
     Kind,
     Match,
@@ -33,9 +32,6 @@ from controller.view import Pair, Route, edges_of
 from topologies.errors import InputError
 from topologies.geography import great_circle_km
 from topologies.model import Edge, Wan
-
-MAX_TIES = 64
-"""How many more paths of equal length are looked at, so that names and not chance decide which are kept."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +68,12 @@ class TunnelPlan:
 def plan_tunnels(wan: Wan, paths_per_pair: int) -> TunnelPlan:
     """k shortest loop-free paths for each ordered pair of DCs; for other neighbors the link between them, both ways."""
     lengths = edge_lengths(wan)
-    graph = _graph(lengths)
+    shortest = KShortest(lengths)
     pairs = pairs_of(wan)
     if len(pairs) > MAX_PAIRS:
         raise InputError("too many pairs of sites for the tags", place=f"WAN {wan.name}", value=len(pairs))
     dcs = set(wan.dcs)
-    routes = {pair: _shortest_routes(graph, pair, paths_per_pair) if dcs.issuperset(pair) else [pair] for pair in pairs}
+    routes = {pair: shortest.routes(*pair, paths_per_pair) if dcs.issuperset(pair) else [pair] for pair in pairs}
     version = version_of(wan, routes)
     tunnels = {
         pair: tuple(Tunnel(pair, number, index, route, version) for index, route in enumerate(routes[pair]))
@@ -87,12 +83,13 @@ def plan_tunnels(wan: Wan, paths_per_pair: int) -> TunnelPlan:
 
 
 def version_of(wan: Wan, routes: Mapping[Pair, list[Route]]) -> int:
-    """1 to 255, by what is planned: a controller that starts again with the same plan finds its own rules by it.
+    """From 1 on, by what is planned: a controller that starts again with the same plan finds its own rules by it.
 
-    Two plans have the same one in one case of 255; then rules that differ are replaced as if somebody had changed them.
+    Two plans have the same one in one case of 4,095; then rules that differ are replaced as if somebody had changed
+    them.
     """
     planned = repr((sorted(wan.edges), list(routes.items())))
-    return 1 + zlib.crc32(planned.encode()) % 255
+    return 1 + zlib.crc32(planned.encode()) % MAX_VERSION
 
 
 def pairs_of(wan: Wan) -> tuple[Pair, ...]:
@@ -140,7 +137,7 @@ def ingress_rule(tunnel: Tunnel, wiring: Wiring) -> Rule:
     return Rule(
         PRIORITIES[Kind.INGRESS],
         Match(eth_dst=wiring.hosts[target].mac, in_port=wiring.hosts[source].port),
-        (SetDestination(tunnel.tag), OutputGroup(number_of(keys_of(tunnel.route)[0], wiring, tunnel.version))),
+        (SetDestination(tunnel.tag), OutputGroup(number_of(first_key(tunnel.route), wiring, tunnel.version))),
         cookie(Kind.INGRESS, tunnel.version, tunnel.pair_number),
     )
 
@@ -168,27 +165,3 @@ def inner_rule(tunnel: Tunnel, site: str, wiring: Wiring) -> Rule:
 def table_miss_rule(version: int) -> Rule:
     """What no other rule matches is dropped, by a rule of ours so that its counter shows how much that was."""
     return Rule(PRIORITIES[Kind.TABLE_MISS], Match(), (), cookie(Kind.TABLE_MISS, version))
-
-
-def _graph(lengths: Mapping[Edge, float]) -> networkx.DiGraph:
-    """Whole-number weights, so that sums are exact: length in billionths, then hops as the tie-break."""
-    graph = networkx.DiGraph()
-    for (a, b), length in lengths.items():
-        graph.add_edge(a, b, weight=(round(length * 1e9) << 20) + 1)
-    return graph
-
-
-def _shortest_routes(graph: networkx.DiGraph, pair: Pair, count: int) -> list[Route]:
-    """Yen's algorithm (1971), ordered by length, then hops, then names."""
-
-    def _weight(route: Route) -> int:
-        return sum(graph.edges[edge]["weight"] for edge in edges_of(route))
-
-    paths = map(tuple, networkx.shortest_simple_paths(graph, *pair, weight="weight"))
-    routes = list(islice(paths, count))
-    last = _weight(routes[-1])
-    for route in islice(paths, MAX_TIES):
-        if _weight(route) != last:
-            break
-        routes.append(route)
-    return sorted(routes, key=lambda route: (_weight(route), route))[:count]

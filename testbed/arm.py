@@ -76,8 +76,8 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
     with (
         network_sources(bed, trace) as sources,
         BandwidthService(socket, sources),
-        journal(bed, record),
         WorkersClient(setting.workers_socket) as workers,
+        journal(bed, record, lambda _: workers.stop()),
     ):
         if experiment.controller.demands == "announced":
             announce(bed, experiment, start_order or range(len(bed.wan.dcs)))
@@ -227,14 +227,24 @@ def network_sources(bed: Testbed, trace: Trace) -> Iterator[dict[str, Callable[[
 
 
 @contextmanager
-def journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
-    """Keeps everything that the controller reports while the context lasts: reconfigurations, and what led to them."""
+def journal(
+    bed: Testbed, record: Callable[[str, dict[str, Any]], None], failed: Callable[[Exception], None]
+) -> Iterator[None]:
+    """Keeps everything that the controller reports while the context lasts: reconfigurations, and what led to them.
+
+    What cannot be kept, as on a full disk, ends the arm: it calls `failed`, and what `record` raised is raised at the end.
+    """
+    failures: list[RingroadError] = []
 
     def listen(stream: EventStream) -> None:
-        with suppress(RingroadError, OSError):
-            for event in stream.events():
-                reconfiguration = event.get("event") == "reconfiguration"
-                record("reconfigurations" if reconfiguration else "controller_events", event)
+        for event in _until_closed(stream):
+            try:
+                record("reconfigurations" if event.get("event") == "reconfiguration" else "controller_events", event)
+            except RingroadError as error:
+                failures.append(error)
+                with suppress(RingroadError):
+                    failed(error)
+                return
 
     with EventStream(bed.state / "controller.sock") as stream:
         thread = threading.Thread(target=listen, args=(stream,), name="journal", daemon=True)
@@ -244,6 +254,14 @@ def journal(bed: Testbed, record: Callable[[str, dict[str, Any]], None]) -> Iter
         finally:
             stream.close()
             thread.join()
+            if failures:
+                raise failures[0]
+
+
+def _until_closed(stream: EventStream) -> Iterator[dict[str, Any]]:
+    """Events until the controller or the stream is gone: whose death it was is the runner's to tell."""
+    with suppress(RingroadError, OSError):
+        yield from stream.events()
 
 
 def starting(setting: ArmSetting, workers: WorkersClient) -> AbstractContextManager[None]:

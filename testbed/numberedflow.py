@@ -2,7 +2,8 @@
 
 A program of its own, which knows nothing of the testbed that it runs in. It prints `ready`, with the port of a
 receiver, once the other end can be started, and at its end what it counted, as JSON. Probes also write down
-when each was sent, or arrived: number (unsigned, 8 bytes) and second of CLOCK_MONOTONIC (double), in turn.
+when each was sent, or came in by the kernel's own clock: number (unsigned, 8 bytes) and second of CLOCK_MONOTONIC
+(double), in turn.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from types import FrameType
 PACKET = struct.Struct("!QQ")
 """Number of the packet, and how many there are; 0 while that is open."""
 ENTRY = struct.Struct("=Qd")
+TIMESTAMP = struct.Struct("=qq")
+SO_TIMESTAMPNS = 35
 PACKET_BYTES = 1000
 SMALL_BYTES = 100
 """Of a probe, which is to be no load."""
@@ -110,17 +113,22 @@ def _receive_udp() -> dict:
 
 
 def _receive_probes(silence_s: float, record: Path) -> dict:
-    """Until the last packet comes, or none for `silence_s`."""
+    """Until the last packet comes, or none for `silence_s`. The times are the kernel's, when each packet came in."""
     flow = _receiver()
+    flow.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     _be_punctual()
     flow.settimeout(silence_s)
     entries = bytearray()
     with suppress(TimeoutError):
         while True:
-            number, total = PACKET.unpack_from(flow.recv(PACKET_BYTES))
+            packet, ancillary, _, _ = flow.recvmsg(PACKET_BYTES, 64)
+            number, total = PACKET.unpack_from(packet)
             if total:
                 break
-            entries += ENTRY.pack(number, time.monotonic())
+            seconds, nanoseconds = TIMESTAMP.unpack(ancillary[0][2])
+            # The kernel stamps with wall-clock time; the age is free of the wall clock's offset.
+            age_s = time.time() - (seconds + nanoseconds / 1e9)
+            entries += ENTRY.pack(number, time.monotonic() - age_s)
     record.write_bytes(entries)
     return {"received": len(entries) // ENTRY.size}
 

@@ -39,9 +39,13 @@ class Probes:
 
     def lost(self, begin: float, end: float) -> int:
         """Of the probes that were sent in a span of time, those that never arrived."""
-        at = self.sent["at"]
-        numbers = self.sent["number"][(at >= begin) & (at < end)]
+        numbers = self.between(begin, end)
         return int(len(numbers) - numpy.isin(numbers, self.arrived["number"]).sum())
+
+    def between(self, begin: float, end: float) -> numpy.ndarray:
+        """The numbers of the probes that were sent in a span of time."""
+        at = self.sent["at"]
+        return self.sent["number"][(at >= begin) & (at < end)]
 
     def order(self, begin: float, end: float) -> list[int]:
         """The numbers that arrived in a span of time, in order."""

@@ -19,7 +19,7 @@ from topologies.errors import InputError, did_you_mean
 
 
 def _maxmin(settings: ControllerSettings) -> Policy:
-    from controller.policies.maxmin import MaxMin  # Half a second: scipy.
+    from controller.policies.maxmin import MaxMin  # A second: scipy and numba.
 
     return MaxMin(settings.margin)
 
@@ -45,6 +45,14 @@ def make_policy(name: str, settings: ControllerSettings) -> Policy:
         remedy = f"{did_you_mean(name, list(NAMES))} or give your own as module:Class"
         raise InputError("no such path policy", value=name, remedy=remedy)
     return _MAKERS[name](settings)
+
+
+def prepare(name: str) -> None:
+    """Load what a policy needs, for seconds if need be, before `make_policy` and while nobody waits."""
+    if name == "maxmin":
+        from controller.policies.fairsearch import warm_up
+
+        warm_up()
 
 
 def _own(name: str, settings: ControllerSettings) -> Policy:

@@ -41,6 +41,11 @@ class Problem:
         return int(self.flow_of[-1]) + 1 if len(self.flow_of) else 0
 
     @cached_property
+    def first(self) -> Indexes:
+        """For each flow its first choice, and after the last flow how many choices there are."""
+        return numpy.searchsorted(self.flow_of, numpy.arange(self.flows + 1))
+
+    @cached_property
     def choices(self) -> list[Indexes]:
         """For each flow its choices."""
         return [numpy.flatnonzero(self.flow_of == flow) for flow in range(self.flows)]

@@ -99,16 +99,23 @@ def planned_moves() -> Iterator[Figure]:
     spans = []
     with _network(ControllerSettings()) as bed, probe_flow(bed, PAIR) as flow:
         paths = bed.controller.view().tunnels[PAIR]
+        quiet = time.monotonic(), time.monotonic() + MOVES * BETWEEN_MOVES_S
+        time.sleep(quiet[1] - quiet[0])
+        before = _dropped(bed)
         for number in range(MOVES):
             begun = time.monotonic()
             bed.controller.pin(PAIR, paths[number % len(paths)])
             time.sleep(BETWEEN_MOVES_S)
             spans.append((begun, time.monotonic()))
+        queues, stray = (after - earlier for after, earlier in zip(_dropped(bed), before, strict=True))
         probes = flow.finish()
     lost = sum(probes.lost(*span) for span in spans)
     overtaken = sum(overtaken_on_their_path(probes.order(*span)) for span in spans)
-    sent = len(probes.sent)
-    against = f"{sent} probes, {MOVES} moves among {len(paths)} paths of six, under a running ring"
+    sent = sum(len(probes.between(*span)) for span in spans)
+    against = (
+        f"{sent} probes, {MOVES} moves among {len(paths)} paths of six, under a running ring; "
+        f"{probes.lost(*quiet)} lost before in as long a time; full queues dropped {queues} packets, the machine {stray}"
+    )
     yield figure("planned move, packets lost", lost, "packets", against, NOTHING)
     name = "planned move, out of order beyond the path difference"
     yield figure(name, overtaken, "packets", against, NOTHING)
@@ -218,6 +225,11 @@ def _wait_until_up(bed: Testbed, events: EventStream) -> None:
     while bed.controller.view().down:
         with suppress(TimeoutError):
             next(event for event in events.events(EVENT_S) if event["event"] == "link" and event["up"])
+
+
+def _dropped(bed: Testbed) -> tuple[int, int]:
+    """Packets that were dropped so far by queues that were full, and where no link is emulated."""
+    return sum(status.queue_drops for status in bed.links()), sum(bed.stray_drops().values())
 
 
 def _route(bed: Testbed) -> Route:

@@ -127,7 +127,7 @@ class ProgramRun:
         with (
             network_sources(bed, trace) as sources,
             BandwidthService(bed.state / "bandwidths.sock", sources),
-            journal(bed, self._record),
+            journal(bed, self._record, self._trouble),
             MessageService(bed.state / "records.sock", collected.take),
         ):
             self._announce(bed.wan.dcs)

@@ -76,7 +76,7 @@ def test_a_group_is_the_link_first_and_then_the_detour_under_its_own_tag():
 
     # At a: b is port 1, d port 2. Neighbor 0 of two, from the host, target 2 of five.
     assert group_of(GroupKey(("a", "b"), "c", None), detour, wiring, 1) == Group(
-        0x52_01_0002,
+        0x5_001_0002,
         (
             Bucket(1, (Output(1),)),
             Bucket(2, (SetDestination("0e:01:00:01:02:03"), Output(2))),
@@ -100,9 +100,9 @@ def test_the_rules_of_a_detour_send_to_ports_and_restore_the_hosts_address_at_th
 
     match = Match("0e:01:00:01:02:03")
     assert detour_rules(detour, wiring) == {
-        "d": Rule(100, match, (Output(wiring.ports["d", "e"]),), 0x52_04_01_000102_03_00),
-        "e": Rule(100, match, (Output(wiring.ports["e", "c"]),), 0x52_04_01_000102_03_00),
-        "c": Rule(100, match, (SetDestination("02:00:00:00:00:03"), Output(100)), 0x52_05_01_000102_03_00),
+        "d": Rule(100, match, (Output(wiring.ports["d", "e"]),), 0x52_4_001_000102_03_00),
+        "e": Rule(100, match, (Output(wiring.ports["e", "c"]),), 0x52_4_001_000102_03_00),
+        "c": Rule(100, match, (SetDestination("02:00:00:00:00:03"), Output(100)), 0x52_5_001_000102_03_00),
     }
 
 

@@ -82,7 +82,34 @@ def test_the_search_finds_what_looking_at_every_assignment_finds(wan: Wan, data:
 
     assert solution.exact
     assert solution.shares.tolist() == pytest.approx(_brute_force(problem), rel=1e-6)
-    assert sorted_shares(problem, solution.assignment[None])[0].tolist() == solution.shares.tolist()
+    assert sorted_shares(problem, solution.assignment[None])[0].tolist() == pytest.approx(solution.shares.tolist())
+
+
+@settings(deadline=None, max_examples=150)
+@given(random_wans(), st.data())
+def test_where_many_links_carry_the_same_the_search_finds_it_too(wan: Wan, data: st.DataObject):
+    drawn = _drawn_problem(wan, data, most=6)
+    # Few different rates, with common multiples: many levels at once, and flows that stop together.
+    rates = data.draw(st.lists(st.sampled_from([0.0, 6e6, 6e6, 12e6]), min_size=40, max_size=40))
+    problem = Problem(drawn.uses, drawn.flow_of, numpy.array(rates[: len(drawn.capacities)]))
+
+    solution = solve(problem, _first_choices(problem))
+
+    assert solution.exact
+    assert solution.shares.tolist() == pytest.approx(_brute_force(problem), rel=1e-6)
+
+
+def test_twelve_flows_are_solved_as_looking_at_every_assignment_solves_them():
+    # 12 flows with 2 paths each over 6 links drawn by hand: 4,096 assignments.
+    links = {("a", m): rate for m, rate in zip("cdefgh", (7e6, 9e6, 11e6, 13e6, 17e6, 19e6), strict=True)}
+    rates = links | {(m, "b"): 100e6 for m in "cdefgh"}
+    pairs = ["cd", "ce", "cf", "de", "df", "dg", "ef", "eg", "eh", "fg", "fh", "gh"]
+    problem = problem_of([[("a", m, "b") for m in pair] for pair in pairs], rates)
+
+    solution = solve(problem, _first_choices(problem))
+
+    assert solution.exact
+    assert solution.shares.tolist() == pytest.approx(_brute_force(problem), rel=1e-6)
 
 
 @settings(deadline=None, max_examples=60)

@@ -34,7 +34,9 @@ def test_nothing_was_told_before_anything_was_kept(tmp_path: Path):
 
 def test_what_is_kept_comes_back_as_it_was_and_is_its_owners_alone(tmp_path: Path):
     memory = Memory(tmp_path / "c.told")
-    told = _engine()[0].told
+    engine, _ = _engine()
+    engine.true_capacities({("a", "b"): 42e6})
+    told = engine.told
 
     memory.keep(told)
 
@@ -57,6 +59,7 @@ def test_a_controller_that_was_restarted_goes_on_with_policy_capacities_and_pins
     first, switches = _engine()
     _connect_all(first, switches)
     first.reset("shortest", 2.0, {("a", "b"): 5e6}, lambda record: None)
+    first.true_capacities({("a", "b"): 4e6})
     first.pin(("c", "b"), ("c", "a", "d", "b"), lambda record: None)
     while busy := switches.busy():
         finished = switches.work(busy[0])
@@ -70,6 +73,7 @@ def test_a_controller_that_was_restarted_goes_on_with_policy_capacities_and_pins
 
     assert second.told == told
     assert (second.policy_name, second.period_s) == ("shortest", 2.0)
+    assert second.true_capacities_bps == {("a", "b"): 4e6}
     assert second.state.ready
     assert switches.trace(("c", "b")) == ("c", "a", "d", "b")
     assert not second.state.detouring

@@ -142,8 +142,9 @@ def test_a_switch_of_unknown_datapath_id_gets_nothing(controller: Controller):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "is stuck"])
-def test_a_worker_that_dies_or_is_stuck_is_replaced_and_keeps_port_socket_and_what_it_was_told(tmp_path, number):
-    with _running(tmp_path) as controller:
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_worker_that_dies_or_is_stuck_is_replaced_and_keeps_port_socket_and_what_it_was_told(tmp_path, number, stack):
+    with _running(tmp_path, stack=stack) as controller:
         controller.client.capacity({("a", "b"): 12e6}, happened_at=0.0)
         worker = controller.worker()
         with controller.events() as events:

@@ -79,35 +79,46 @@ def test_the_rules_of_a_tunnel_rewrite_at_the_ingress_forward_by_tag_and_restore
     wiring = wiring_of(wan)
     tunnel = Tunnel(("a", "c"), pair_number=258, number=3, route=("a", "b", "c"))
 
-    # Groups: R, version 1, then ((neighbor by name · (1 + links of the site)) + where from) · 3 sites + target.
+    # Groups: 5, version 1, then ((neighbor by name · (1 + links of the site)) + where from) · 3 sites + target.
     assert tunnel.tag == "0a:01:00:01:02:03"
     assert ingress_rule(tunnel, wiring) == Rule(
         200,
         Match("02:00:00:00:00:03", in_port=100),
-        (SetDestination("0a:01:00:01:02:03"), OutputGroup(0x52_01_0000 + (0 * 2 + 0) * 3 + 2)),
-        0x52_01_01_000102_00_00,
+        (SetDestination("0a:01:00:01:02:03"), OutputGroup(0x5_001_0000 + (0 * 2 + 0) * 3 + 2)),
+        0x52_1_001_000102_00_00,
     )
     assert inner_rules(tunnel, wiring) == {
         "b": Rule(
             100,
             Match("0a:01:00:01:02:03"),
-            (OutputGroup(0x52_01_0000 + (1 * 3 + 1) * 3 + 2),),
-            0x52_02_01_000102_03_00,
+            (OutputGroup(0x5_001_0000 + (1 * 3 + 1) * 3 + 2),),
+            0x52_2_001_000102_03_00,
         ),
         "c": Rule(
             100,
             Match("0a:01:00:01:02:03"),
             (SetDestination("02:00:00:00:00:03"), Output(100)),
-            0x52_03_01_000102_03_00,
+            0x52_3_001_000102_03_00,
         ),
     }
+
+
+def test_a_version_of_more_than_a_byte_is_in_tags_cookies_and_groups_alike():
+    wan = wan_of({"ab": 1e8, "bc": 1e8})
+    tunnel = Tunnel(("a", "c"), pair_number=258, number=3, route=("a", "b", "c"), version=0xFED)
+
+    # Of the first byte of a MAC address the lowest bits stay a (10): local, unicast, and no host's.
+    assert tunnel.tag == "fa:ed:00:01:02:03"
+    rule = inner_rules(tunnel, wiring_of(wan))["b"]
+    assert rule.cookie == 0x52_2_FED_000102_03_00
+    assert rule.actions == (OutputGroup(0x5_FED_0000 + (1 * 3 + 1) * 3 + 2),)
 
 
 def test_a_plan_has_the_same_version_whenever_it_is_made_and_another_plan_another():
     versions = [plan_tunnels(wan_of(SQUARE), k).version for k in (1, 2, 2)]
 
     assert versions[1] == versions[2] != versions[0]
-    assert all(1 <= version <= 255 for version in versions)
+    assert all(1 <= version <= 4095 for version in versions)
 
 
 @pytest.mark.parametrize(
