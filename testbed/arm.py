@@ -232,7 +232,7 @@ def journal(
 ) -> Iterator[None]:
     """Keeps everything that the controller reports while the context lasts: reconfigurations, and what led to them.
 
-    What cannot be kept, as on a full disk, ends the arm: it calls `failed`, and what `record` raised is raised at the end.
+    What cannot be kept, as on a full disk, ends the arm: it calls `failed`, and what `record` raised is raised then.
     """
     failures: list[RingroadError] = []
 
