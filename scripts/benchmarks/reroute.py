@@ -114,7 +114,7 @@ def planned_moves() -> Iterator[Figure]:
     sent = sum(len(probes.between(*span)) for span in spans)
     against = (
         f"{sent} probes, {MOVES} moves among {len(paths)} paths of six, under a running ring; "
-        f"{probes.lost(*quiet)} lost before in as long a time; full queues dropped {queues}, the machine {stray} packets"
+        f"{probes.lost(*quiet)} lost before in as long a time; dropped: {queues} by full queues, {stray} by the machine"
     )
     yield figure("planned move, packets lost", lost, "packets", against, NOTHING)
     name = "planned move, out of order beyond the path difference"
