@@ -61,13 +61,18 @@ class WorkersClient:
         self._on_event: Callable[[Event], None] | None = None
         self._client = wire.Client(socket_path, timeout_s=None, on_event=self._event)
 
-    def start(self, job: Job) -> dict[str, Any]:
+    def start(self, job: Job, on_event: Callable[[Event], None] | None = None) -> dict[str, Any]:
         """Fork one rank per DC, join them in a group, run the warm-up. Blocks until that is done.
 
-        Returns {"pids": [pid by rank], "ready_at": s, "warmup_s": [s per warm-up collective]}. WorkerFailed names the
+        Returns {"pids": [pid by rank], "ready_at": s, "warmup_s": [s per warm-up collective]}; the pid of a rank that
+        an elastic job has lost by then is None, and `on_event` got the `membership` record. WorkerFailed names the
         rank that could not, or says that `stop` came first.
         """
-        reply = self._ask("start", job=job_to_json(job))
+        self._on_event = on_event
+        try:
+            reply = self._ask("start", job=job_to_json(job))
+        finally:
+            self._on_event = None
         if reply.get("stopped"):
             raise WorkerFailed("the workers", "stopped before they were ready")
         return reply
@@ -75,6 +80,7 @@ class WorkersClient:
     def run(self, on_event: Callable[[Event], None], start_at: float | None = None) -> bool:
         """Run the collectives of the job; `on_event` gets each record as it happens, in this thread.
 
+        Records are `collective`, `ring_change` and `membership` (who has left or come back, before which collective).
         `start_at` (CLOCK_MONOTONIC seconds) is when collective 0 starts; None: now. True when all are done, False when
         `stop` ended the run. WorkerFailed names the rank that died or failed, within about a second.
         """
@@ -91,6 +97,25 @@ class WorkersClient:
         """
         with wire.Client(self._path) as other:
             other.ask("adjust", every=every, order=None if order is None else list(order))
+
+    def crash(self, dc: str) -> list[int]:
+        """Kill the ranks of a DC, as if they had died; from any thread. Returns those that were there.
+
+        What follows is what follows any death: an elastic job goes on without them, any other ends. WireError if there
+        is no job, or no such DC in it.
+        """
+        return self._from_beside("crash", dc)
+
+    def restart(self, dc: str) -> list[int]:
+        """Fork the ranks of a DC that are gone; from any thread. Returns them; they join before the next collective.
+
+        A `membership` record tells when they have. WireError unless there is an elastic job that misses them.
+        """
+        return self._from_beside("restart", dc)
+
+    def _from_beside(self, op: str, dc: str) -> list[int]:
+        with wire.Client(self._path) as other:
+            return list(other.ask(op, dc=dc)["ranks"])
 
     def stop(self) -> None:
         """End the job's ranks at once; a `run` that blocks in another thread returns False. Idempotent."""

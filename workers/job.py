@@ -106,7 +106,7 @@ class Job:
     `auto`: the agent takes the one that should end first. `start_order` is a ring order (ranks) to begin with that
     somebody has measured before; it goes before `initial_order`. `records_socket` is where the backend `ring`
     tells what it did (`workers.backend.journal`). With `perf` the ranks run its rounds instead of AllGathers, as many
-    as `collectives` says.
+    as `collectives` says. `elastic`: a rank that dies does not end the job, the others go on; not with `perf`.
     """
 
     ranks: tuple[Rank, ...]
@@ -130,6 +130,7 @@ class Job:
     timeout_s: float = 120.0
     verify: bool = True
     perf: Perf | None = None
+    elastic: bool = False
 
     def __post_init__(self) -> None:
         _check(len(self.ranks) >= 2, "ranks", len(self.ranks), "a collective needs at least two ranks")

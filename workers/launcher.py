@@ -11,6 +11,7 @@ import selectors
 import signal
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ MAX_CLIENTS = 64
 
 
 class Launcher:
-    """Serves `start`, `run`, `adjust` and `stop` on `server`; one job at a time. The ranks meet in `folder`."""
+    """Serves clients on `server`, one job at a time; `folder` is for the rendezvous of its ranks."""
 
     def __init__(self, server: socket.socket, folder: Path, rank_main: RankMain) -> None:
         self._server, self._folder, self._rank_main = server, folder, rank_main
@@ -99,7 +100,14 @@ class Launcher:
         client.close()
 
     def _serve_request(self, client: socket.socket, request: Message) -> None:
-        handlers = {"start": self._start, "run": self._run, "adjust": self._adjust, "stop": self._stop}
+        handlers = {
+            "start": self._start,
+            "run": self._run,
+            "adjust": self._adjust,
+            "crash": self._crash,
+            "restart": self._restart,
+            "stop": self._stop,
+        }
         handler = handlers.get(str(request.get("op")))
         if handler is None:
             self._send(client, {"error": f"ask for one of {', '.join(handlers)}"})
@@ -141,6 +149,23 @@ class Launcher:
             self._send(client, {"error": f"the job cannot be adjusted: {error}"})
             return
         self._send(client, {"ok": True})
+
+    def _crash(self, client: socket.socket, request: Message) -> None:
+        self._change_ranks(client, lambda crew: crew.crash(str(request.get("dc"))))
+
+    def _restart(self, client: socket.socket, request: Message) -> None:
+        self._change_ranks(client, lambda crew: crew.restart(str(request.get("dc")), [self._server, *self._clients]))
+
+    def _change_ranks(self, client: socket.socket, change: Callable[[Crew], list[int]]) -> None:
+        if self._crew is None:
+            self._send(client, {"error": "no job is there"})
+            return
+        try:
+            ranks = change(self._crew)
+        except (RingroadError, OSError) as error:
+            self._send(client, {"error": str(error)})
+            return
+        self._send(client, {"ranks": ranks})
 
     def _stop(self, client: socket.socket, _: Message) -> None:
         if self._crew is not None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from socket import socket
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ import torch.distributed as dist
 from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo, ReduceOp
 
 import workers.group
-from workers import collectives, isolation, reductions
+from workers import collectives, reductions
 from workers.footprint import Footprint
 from workers.job import Job
 from workers.perfjob import ELEMENT_BYTES, GLOO, REDUCING, Perf, count_of
@@ -50,10 +49,6 @@ class PerfWorker:
     def __init__(self, job: Job, rank: int, store: Path) -> None:
         assert job.perf is not None
         self._job, self._perf, self._rank, self._n = job, job.perf, rank, len(job.ranks)
-        namespace = job.ranks[rank].netns_pid
-        if namespace is not None:
-            isolation.enter_network_of(namespace)
-        os.environ["GLOO_SOCKET_IFNAME"] = job.interface
         shared, timeout = FileStore(os.fspath(store), self._n), timedelta(seconds=job.timeout_s)
         dist.init_process_group("ring", store=shared, rank=rank, world_size=self._n, timeout=timeout)
         if job.start_order is not None:
@@ -73,7 +68,7 @@ class PerfWorker:
         self._values = Values(self._perf.datatype, op)
         self._count = -1
 
-    def turn(self, request: dict[str, Any], _: socket) -> dict[str, Any]:
+    def turn(self, request: dict[str, Any], _: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """One iteration of every implementation, the first one another in each round; its times, errors and memory."""
         number: int = request["turn"]
         size_bytes, _ = self._perf.at(number)

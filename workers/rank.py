@@ -1,79 +1,136 @@
-"""What one rank does from its fork to its end: enter the DC, join the groups, run one collective per turn it is given.
+"""What one rank does from its fork to its end: enter the DC, join the world it is told of, run a collective per turn.
 
-It obeys the launcher over one socket: {"turn": i, "at": s or null, "agent": is it due, "order": a ring or null} in;
-{"ready"}, {"ring_change"}, {"record"} or {"failed"} out, a ring change at once, so that whoever listens knows it before
-the first bytes flow. The launcher kills it when the job is over.
+It obeys the launcher over one socket. In: {"world", "store"} to leave everything and join that world; {"turn": i,
+"at": s or null, "agent": is it due, "order": a ring or null}. Out, each with the generation of the world that it is
+about: {"ready"}, {"ring_change"}, {"record"} or {"failed"}. The launcher kills it when the job is over.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
+import queue
 import sys
+import threading
 import time
-from datetime import timedelta
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo
-
 from topologies import wire
 from topologies.errors import RingroadError
 from workers import isolation
-from workers.agent import RingAgent
 from workers.blame import Kind
-from workers.collectives import all_gather, stock_all_gather
-from workers.job import ELEMENT_BYTES, Job, rank_name
-from workers.passive import CHUNKS_TO_SEE, Arrival
-from workers.registry import find
-from workers.schedules import SCHEDULES
-from workers.schedules.forest import plan_of
-from workers.turns import implementation_of
-from workers.verification import Pattern
+from workers.job import Job, rank_name
+from workers.worker import Worker
+from workers.world import World, world_from_json
 
 if TYPE_CHECKING:
     from workers.perf import PerfWorker
 
 _log = logging.getLogger("rank")
 
+Message = dict[str, Any]
 
-def run(job: Job, rank: int, launcher: socket, launcher_pid: int, store: Path) -> int:
+
+def run(job: Job, rank: int, launcher: socket, launcher_pid: int) -> int:
     """The whole life of a rank, in the freshly forked process. Returns the exit status; never raises."""
+    told = _Told(launcher)
     try:
         isolation.die_with_parent(launcher_pid)
         _log_to(job.log_path(rank))
         _log.info("%s, process %d", rank_name(job, rank), os.getpid())
-        worker = _worker(job, rank, store)
-        wire.send(launcher, {"ready": time.monotonic()})
-        for request in wire.messages(launcher):
-            wire.send(launcher, {"record": worker.turn(request, launcher)})
+        namespace = job.ranks[rank].netns_pid
+        if namespace is not None:
+            isolation.enter_network_of(namespace)
+        os.environ["GLOO_SOCKET_IFNAME"] = job.interface
+        _obey(job, rank, launcher, told)
         return 0
     except BaseException as error:
         _log.exception("cannot go on")
-        return _report(launcher, error)
+        told.send(None, _failed(error))
+        return 1
 
 
-def _worker(job: Job, rank: int, store: Path) -> _Worker | PerfWorker:
+def _obey(job: Job, rank: int, launcher: socket, told: _Told) -> None:
+    """Until the launcher is gone. This thread only listens: it can always end what another one waits for."""
+    stint: _Stint | None = None
+    for request in wire.messages(launcher):
+        if "world" in request:
+            if stint is not None:
+                stint.leave()
+            stint = _Stint(job, rank, world_from_json(request["world"]), Path(request["store"]), told)
+        elif stint is not None:
+            stint.turns.put(request)
+
+
+class _Stint:
+    """This rank in one world: a thread that joins it and runs turn after turn, until it fails or is told to leave."""
+
+    def __init__(self, job: Job, rank: int, world: World, store: Path, told: _Told) -> None:
+        self.turns: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._generation, self._told = world.generation, told
+        self._worker: Worker | PerfWorker | None = None
+        self._is_over = False
+        join = (job, rank, world, store)
+        threading.Thread(target=self._run, args=join, name=f"world {world.generation}", daemon=True).start()
+
+    def leave(self) -> None:
+        """What comes from it later is not told. One that is still joining is left to its own timeout."""
+        self._is_over = True
+        self.turns.put(None)
+        if isinstance(self._worker, Worker):  # a job of perf never has a second world
+            self._worker.leave()
+
+    def _run(self, job: Job, rank: int, world: World, store: Path) -> None:
+        try:
+            worker = self._worker = _worker(job, rank, world, store)
+            members = list(world.members)
+            _log.info("joined %d ranks over %s: %s, world %d", len(members), job.interface, members, world.generation)
+            self._say({"ready": time.monotonic()})
+            while (request := self.turns.get()) is not None:
+                self._say({"record": worker.turn(request, lambda change: self._say({"ring_change": change}))})
+        except BaseException as error:
+            if self._is_over:
+                _log.info("world %d is over: %s", world.generation, error)
+                return
+            _log.exception("cannot go on in world %d", world.generation)
+            self._say(_failed(error))
+
+    def _say(self, message: Message) -> None:
+        if not self._is_over:
+            self._told.send(self._generation, message)
+
+
+def _worker(job: Job, rank: int, world: World, store: Path) -> Worker | PerfWorker:
     if job.perf is None:
-        return _Worker(job, rank, store)
+        return Worker(job, rank, world, store)
     from workers.perf import PerfWorker
 
     return PerfWorker(job, rank, store)
 
 
-def _report(launcher: socket, error: BaseException) -> int:
+class _Told:
+    """The launcher's ear: threads of several worlds may speak, one message at a time."""
+
+    def __init__(self, launcher: socket) -> None:
+        self._launcher = launcher
+        self._lock = threading.Lock()
+
+    def send(self, generation: int | None, message: Message) -> None:
+        """A launcher that is gone is no trouble: this rank ends with it."""
+        with self._lock:
+            try:
+                wire.send(self._launcher, message | {"generation": generation})
+            except wire.WireError:
+                _log.exception("the launcher is gone")
+
+
+def _failed(error: BaseException) -> Message:
     is_gloo = isinstance(error, RuntimeError)
     message = error.message if isinstance(error, RingroadError) else f"{type(error).__name__}: {error}"
     lines = message.strip().splitlines() or ["?"]
-    failed = {"kind": int(Kind.CONNECTION if is_gloo else Kind.FAILED), "message": lines[0][:500]}
-    try:
-        wire.send(launcher, {"failed": failed})
-    except wire.WireError:
-        _log.exception("the launcher is gone")
-    return 1
+    return {"failed": {"kind": int(Kind.CONNECTION if is_gloo else Kind.FAILED), "message": lines[0][:500]}}
 
 
 def _log_to(path: Path) -> None:
@@ -85,79 +142,3 @@ def _log_to(path: Path) -> None:
     os.close(descriptor)
     os.close(nothing)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(relativeCreated)8d ms %(name)s: %(message)s")
-
-
-class _Worker:
-    """The rank's groups, tensors and agent. Joining blocks until every rank has joined."""
-
-    def __init__(self, job: Job, rank: int, store: Path) -> None:
-        self._job, self._rank = job, rank
-        self._schedule = find(SCHEDULES, job.schedule, "schedule")
-        namespace = job.ranks[rank].netns_pid
-        if namespace is not None:
-            isolation.enter_network_of(namespace)
-        os.environ["GLOO_SOCKET_IFNAME"] = job.interface
-        shared = FileStore(os.fspath(store), len(job.ranks))
-        self._data = self._join(PrefixStore("data", shared))
-        self._agent = RingAgent(job, self._data, self._join(PrefixStore("control", shared)))
-        _log.info("joined %d ranks over %s", len(job.ranks), job.interface)
-        elements = job.size_bytes // ELEMENT_BYTES
-        self._pattern = Pattern(elements)
-        self._own = torch.empty(elements, dtype=torch.int32)
-        self._output = torch.zeros((len(job.ranks), elements), dtype=torch.int32)
-        self._sequence = itertools.count()
-
-    def _join(self, store: PrefixStore) -> ProcessGroupGloo:
-        timeout = timedelta(seconds=self._job.timeout_s)
-        return ProcessGroupGloo(store, self._rank, len(self._job.ranks), timeout)
-
-    def turn(self, request: dict[str, Any], launcher: socket) -> dict[str, Any]:
-        """One collective, the agent's work before it included when that is due; its record once it is verified."""
-        collective, at = request["turn"], request["at"]
-        self._pattern.fill(self._own, self._rank, collective)
-        if self._job.compute_s:
-            time.sleep(self._job.compute_s)
-        if at is not None:
-            time.sleep(max(0.0, at - time.monotonic()))
-        turn_start = time.monotonic()
-        if request["order"] is not None:
-            self._agent.take(tuple(request["order"]))
-        if request["agent"]:
-            change = self._agent.turn(collective, next(self._sequence))
-            if change is not None:
-                wire.send(launcher, {"ring_change": change})
-        start = time.monotonic()
-        self._gather(implementation_of(self._job, collective))
-        end = time.monotonic()
-        if self._job.verify:
-            self._pattern.check(self._output, collective)
-        ring = self._agent.ring
-        return {
-            "collective": collective,
-            "epoch": ring.epoch,
-            "order": list(ring.order),
-            "schedule": ring.schedule or self._job.schedule,
-            "implementation": implementation_of(self._job, collective),
-            "turn_start": turn_start,
-            "start": start,
-            "end": end,
-            "verified": self._job.verify,
-        }
-
-    def _gather(self, implementation: str) -> None:
-        if implementation == "gloo":
-            stock_all_gather(self._data, self._own, self._output)
-            return
-        ring = self._agent.ring
-        elements = self._own.numel()
-        chunk = max(1, self._job.chunk_bytes // ELEMENT_BYTES)
-        if self._agent.observes:
-            chunk = max(1, min(chunk, elements // CHUNKS_TO_SEE))
-        if ring.forest is not None:
-            plan = plan_of(ring.forest, self._rank, elements, chunk)
-        else:
-            plan = self._schedule(ring.order, self._rank, elements, chunk)
-        arrivals: list[Arrival] | None = [] if self._agent.observes else None
-        all_gather(self._data, plan, self._own, self._output, ring.epoch, next(self._sequence), arrivals)
-        if arrivals is not None:
-            self._agent.observe(arrivals)

@@ -46,22 +46,29 @@ def implementation_of(job: Job, collective: int) -> str:
     return job.implementations[collective % len(job.implementations)]
 
 
-def collective_record(job: Job, scheduled: float | None, by_rank: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def collective_record(
+    job: Job, scheduled: float | None, by_rank: Sequence[dict[str, Any]], interrupted: Sequence[float] = ()
+) -> dict[str, Any]:
     """One record out of what every rank reports: from the first start to the last end, as nccl-tests' maximum.
 
     `turn_start` is when the turn began: up to `start` the ring agent was at work, so `end` − `turn_start` is the time
-    with the agent charged. That of a round of `perf` is `perfjob.record`'s.
+    with the agent charged. `interrupted` are the starts of attempts that came to nothing because ranks were lost: the
+    collective then lasts from the first of them, all that was lost included. A round of `perf` is `perfjob.record`'s.
     """
     if job.perf is not None:
         return perfjob.record(job.perf, by_rank)
     first = by_rank[0]
     start, end = min(r["start"] for r in by_rank), max(r["end"] for r in by_rank)
     turn_start = min(r["turn_start"] for r in by_rank)
+    if interrupted:
+        turn_start = start = min(interrupted)
     return {
         "event": "collective",
         "index": first["collective"],
         "epoch": first["epoch"],
         "order": first["order"],
+        "members": first["members"],
+        "attempts": len(interrupted) + 1,
         "schedule": first["schedule"],
         "implementation": first["implementation"],
         "size_bytes": job.size_bytes,

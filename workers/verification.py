@@ -5,6 +5,8 @@ A shard that is swapped, stale, shifted, torn or damaged cannot pass. Knows no n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from topologies.errors import RingroadError
@@ -29,12 +31,15 @@ class Pattern:
         """Write the shard that `rank` contributes to that collective."""
         torch.add(self._places, _offset(rank, collective), out=shard)
 
-    def check(self, output: torch.Tensor, collective: int) -> None:
-        """Compare every element of `output` (n × elements). VerificationError names shard, element and both values."""
-        for shard in range(output.shape[0]):
+    def check(self, output: torch.Tensor, collective: int, ranks: Sequence[int] | None = None) -> None:
+        """Compare every element of `output` (n × elements). VerificationError names shard, element and both values.
+
+        Row i comes from `ranks[i]`, or from rank i.
+        """
+        for row, shard in enumerate(range(output.shape[0]) if ranks is None else ranks):
             self.fill(self._expected, shard, collective)
-            if not torch.equal(output[shard], self._expected):
-                self._report(output[shard], shard, collective)
+            if not torch.equal(output[row], self._expected):
+                self._report(output[row], shard, collective)
 
     def _report(self, got: torch.Tensor, shard: int, collective: int) -> None:
         different = (got != self._expected).nonzero().flatten()

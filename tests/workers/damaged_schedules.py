@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
+from pathlib import Path
 
 from workers.policies import RingView
 from workers.schedules import ring
@@ -70,3 +72,23 @@ class Swapping:
         self.times += 1
         first, second, *others = view.current
         return (second, first, *others)
+
+
+def _flag() -> Path:
+    """Beside the folder that this rank logs into."""
+    return Path("/proc/self/fd/1").readlink().parents[1] / "hesitates"
+
+
+def hesitating(order: tuple[int, ...], rank: int, shard: int, chunk: int) -> RankPlan:
+    """While the flag is there rank 1 takes it away and does nothing for two seconds, longer than its peers wait."""
+    if rank == 1 and _flag().exists():
+        _flag().unlink()
+        time.sleep(2.0)
+    return ring(order, rank, shard, chunk)
+
+
+def hesitating_for_ever(order: tuple[int, ...], rank: int, shard: int, chunk: int) -> RankPlan:
+    """After the first collectives rank 1 comes too late for every other."""
+    if rank == 1 and _flag().exists():
+        time.sleep(1.0)
+    return ring(order, rank, shard, chunk)

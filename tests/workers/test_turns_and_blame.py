@@ -59,17 +59,26 @@ def test_implementations_take_turns():
     assert [implementation_of(both, i) for i in range(3)] == ["ring", "gloo", "ring"]
 
 
+COMMON = {"collective": 4, "epoch": 1, "order": [1, 0], "members": [0, 1], "schedule": "ring", "implementation": "ring"}
+RANKS = [
+    {**COMMON, "turn_start": 10.0, "start": 11.0, "end": 12.5, "verified": True},
+    {**COMMON, "turn_start": 10.25, "start": 11.25, "end": 13.0, "verified": True},
+]
+
+
 def test_a_collective_lasts_from_the_first_start_to_the_last_end():
-    common = {"collective": 4, "epoch": 1, "order": [1, 0], "schedule": "ring", "implementation": "ring"}
-    ranks = [
-        {**common, "turn_start": 10.0, "start": 11.0, "end": 12.5, "verified": True},
-        {**common, "turn_start": 10.25, "start": 11.25, "end": 13.0, "verified": True},
-    ]
-    record = collective_record(job(), 10.0, ranks)
+    record = collective_record(job(), 10.0, RANKS)
     assert (record["start"], record["end"], record["time_s"]) == (11.0, 13.0, 2.0)
     assert (record["turn_start"], record["agent_s"], record["scheduled_start"]) == (10.0, 1.0, 10.0)
     assert (record["rank_start"], record["rank_end"]) == ([11.0, 11.25], [12.5, 13.0])
     assert record["verified"]
+    assert (record["members"], record["attempts"]) == ([0, 1], 1)
+
+
+def test_a_collective_that_was_interrupted_lasts_from_its_first_attempt():
+    record = collective_record(job(), 7.0, RANKS, interrupted=[7.5, 9.0])
+    assert (record["start"], record["end"], record["time_s"]) == (7.5, 13.0, 5.5)
+    assert (record["turn_start"], record["agent_s"], record["attempts"]) == (7.5, 0.0, 3)
 
 
 def test_a_death_is_the_culprit_whoever_complains_first():

@@ -11,8 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -23,6 +21,7 @@ from workers.backend.automatic import AutomaticAgent
 from workers.backend.journal import Journal
 from workers.backend.lane import Lane
 from workers.backend.work import RingWork
+from workers.breaking import break_connections
 from workers.passive import Arrival
 
 Task = Callable[[], object]
@@ -108,15 +107,9 @@ class Engine:
             return error
         except BaseException as error:
             self._broken = error
-            self._leave()
+            break_connections(self._data)  # so that every other rank fails now and not after its timeout
             return error
         return None
-
-    def _leave(self) -> None:
-        """Close all connections, so that every other rank fails now and not after its timeout."""
-        with suppress(RuntimeError):
-            other = (self._data.rank() + 1) % self._data.size()
-            self._data.recv([torch.empty(1)], other, 2**31 - 1).wait(timedelta(milliseconds=1))
 
     def _change(self, order: tuple[int, ...]) -> None:
         mine = torch.tensor([self.ring.epoch, *order], dtype=torch.int64)
