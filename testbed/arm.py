@@ -5,8 +5,6 @@ Expects a testbed that is up and a launcher that listens; leaves both ready for 
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,18 +80,24 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
         if experiment.controller.demands == "announced":
             announce(bed, experiment, start_order or range(len(bed.wan.dcs)))
         job = replace(job_of(setting, block, arm), start_order=start_order)
-        pids: dict[str, int] = {}
+
+        def on_membership(event: dict[str, Any]) -> None:
+            if experiment.controller.demands == "announced":
+                announce(bed, experiment, event["order"])
+            record("memberships", event)
+
         player = Player(
             instants,
             bed.wan,
             bed,
             record=record,
-            crash=lambda dc: os.kill(pids[dc], signal.SIGKILL),
+            crash=workers.crash,
+            restart=workers.restart,
             failed=lambda _: workers.stop(),
         )
         player.prepare()
         with starting(setting, workers):
-            pids |= zip(job.dcs, workers.start(job)["pids"], strict=True)
+            workers.start(job, on_membership)
         drops = bed.stray_drops()
         start_at = time.monotonic() + LEAD_S
         trace.started_at = start_at
@@ -107,6 +111,8 @@ def run_arm(setting: ArmSetting, block: BlockPlan, arm: Arm, start_order: Order 
                 if event["changed"] and experiment.controller.demands == "announced":
                     announce(bed, experiment, event["to"])
                 record("ring_changes", limits.beside(event))
+            elif event["event"] == "membership":
+                on_membership(event)
 
         late = ArmTimeout(
             f"block {block.block}, {arm.name}: not done after {experiment.timeouts.arm_s:g} s",
@@ -157,6 +163,7 @@ def job_of(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Job:
         bandwidth_socket=str(setting.bed.state / "bandwidths.sock"),
         seed=block.seed,
         timeout_s=experiment.timeouts.collective_s,
+        elastic=experiment.elastic,
     )
 
 
@@ -168,7 +175,7 @@ def announce(bed: Testbed, experiment: Experiment, order: Sequence[int]) -> None
 
 
 class _Limits:
-    """Adds to each collective how fast it could have been at best on the WAN as it was while it ran."""
+    """Adds to each collective how fast its members could have been at best on the WAN as it was while it ran."""
 
     def __init__(self, bed: Testbed, instants: Sequence[Instant], experiment: Experiment, start_at: float) -> None:
         self._segments = [(start_at + at_s, rates) for at_s, rates in capacities(bed.wan, instants)]
@@ -176,14 +183,16 @@ class _Limits:
 
     def added(self, collective: dict[str, Any]) -> dict[str, Any]:
         start = max(collective["start"], self._segments[0][0])
-        limit_s = allgather_limit_over_time_s(self._segments, self._dcs, self._size_bytes, start)
+        members = [self._dcs[rank] for rank in collective["members"]]
+        limit_s = allgather_limit_over_time_s(self._segments, members, self._size_bytes, start)
         return collective | {"limit_s": limit_s, "limit_fraction": limit_fraction(limit_s, collective["time_s"])}
 
     def beside(self, ring_change: dict[str, Any]) -> dict[str, Any]:
         """With the highest rate at which every shard can reach all others on the links as they are then."""
         at = ring_change["started_at"]
         now = [rates for since, rates in self._segments if since <= at] or [self._segments[0][1]]
-        limit_s = allgather_limit_s(now[-1], self._dcs, self._size_bytes)
+        members = [self._dcs[rank] for rank in ring_change["members"]]
+        limit_s = allgather_limit_s(now[-1], members, self._size_bytes)
         return ring_change | {"limit_bps": 8 * self._size_bytes / limit_s}
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from controller.calm import CalmSettings
 from controller.policies import make_policy
 from controller.settings import ControllerSettings
-from testbed.dynamics.faults import FaultSpec, fault_faults
+from testbed.dynamics.faults import FaultSpec, crash_faults, fault_faults
 from testbed.dynamics.timeline import Instant, capacities, timeline
 from testbed.dynamics.tracefile import read_rows
 from testbed.dynamics.traces import FileSpec, Row, TraceSpec, generate, random_stream, size_faults, trace_faults
@@ -155,6 +155,7 @@ class Experiment:
     every_s: float | None
     compute_s: float
     initial_order: Literal["listed", "measured_once"]
+    elastic: bool
     agent: Agent
     controller: Controller
     congestion_control: str
@@ -232,24 +233,32 @@ class Experiment:
             f"and one more every {self.controller.move_every_s:g} s",
             f"pacing: {pacing}",
             f"TCP: {self.congestion_control}",
+            *(["elastic: DCs whose worker dies are left out until it is back"] if self.elastic else []),
         ]
 
 
-def load_experiment(path: Path, memory_bytes: int | None = None) -> Experiment:
+def load_experiment(path: Path, memory_bytes: int | None = None, *, elastic: bool = False) -> Experiment:
     """The experiment in a file. InputError lists everything that is wrong: in it, in its WAN, or between the two.
 
-    `memory_bytes` is what the machine has, unless given.
+    `memory_bytes` is what the machine has, unless given. `elastic` makes it so whatever the file says.
     """
     text = yamlfile.read_text(path)
-    return read_experiment(text, path, memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    memory_bytes = memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return read_experiment(text, path, memory_bytes, elastic=elastic)
 
 
-def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
+def read_experiment(text: str, file: Path, memory_bytes: int, *, elastic: bool = False) -> Experiment:
     """As `load_experiment`, from text. Paths in it are relative to the folder of `file`."""
     loaded = yamlfile.parse(text, str(file))
     spec = yamlfile.validate(ExperimentSpec, loaded)
+    elastic = elastic or spec.elastic
     wan = _wan(spec, loaded, file.parent)
-    faults = [*_spec_faults(spec, wan, memory_bytes), *trace_faults(spec.trace, wan), *fault_faults(spec.faults, wan)]
+    faults = [
+        *_spec_faults(spec, wan, memory_bytes),
+        *trace_faults(spec.trace, wan),
+        *fault_faults(spec.faults, wan),
+        *crash_faults(spec.faults, wan, elastic),
+    ]
     if faults:
         raise loaded.error(faults)
     rows = read_rows(file.parent / spec.trace.path, wan) if isinstance(spec.trace, FileSpec) else ()
@@ -278,6 +287,7 @@ def read_experiment(text: str, file: Path, memory_bytes: int) -> Experiment:
         every_s=every_s,
         compute_s=spec.compute,
         initial_order=spec.initial_order,
+        elastic=elastic,
         agent=Agent(spec.agent.source, spec.agent.policy, spec.agent.margin),
         controller=_controller(spec),
         congestion_control=spec.congestion_control,

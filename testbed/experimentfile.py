@@ -108,6 +108,7 @@ class ExperimentSpec(Strict):
     reorder_every: Count = 5
     t_wan: PositiveDuration = 0.5
     initial_order: Literal["listed", "measured_once"] = "listed"
+    elastic: Annotated[bool, Field(strict=True)] = False
     capacity: Literal["feed", "measured"] = "feed"
     feed: FeedSpec = FeedSpec()
     agent: AgentSpec = AgentSpec()

@@ -25,7 +25,7 @@ from topologies.errors import InputError, RingroadError
 EXPERIMENT, MANIFEST, GATE, ARMS = "experiment.yaml", "manifest.json", "gate.json", "arms.jsonl"
 START_ORDERS = "start_orders.jsonl"
 SUMMARY_JSON, SUMMARY_TEXT = "summary.json", "summary.txt"
-RECORDS = ("collectives", "ring_changes", "reconfigurations", "controller_events", "changes", "faults")
+RECORDS = ("collectives", "ring_changes", "memberships", "reconfigurations", "controller_events", "changes", "faults")
 """What is kept of one arm in one block: a file of JSON lines each."""
 ELSEWHERE = "choose a folder that you may write to, with --out DIR"
 

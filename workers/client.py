@@ -101,15 +101,16 @@ class WorkersClient:
     def crash(self, dc: str) -> list[int]:
         """Kill the ranks of a DC, as if they had died; from any thread. Returns those that were there.
 
-        What follows is what follows any death: an elastic job goes on without them, any other ends. WireError if there
-        is no job, or no such DC in it.
+        What follows is what follows any death: an elastic job goes on without them, any other ends. None are there
+        when no job is. WireError if it has no such DC.
         """
         return self._from_beside("crash", dc)
 
     def restart(self, dc: str) -> list[int]:
         """Fork the ranks of a DC that are gone; from any thread. Returns them; they join before the next collective.
 
-        A `membership` record tells when they have. WireError unless there is an elastic job that misses them.
+        A `membership` record tells when they have. None are gone when no job is there. WireError if the job is not
+        elastic, or does not miss them.
         """
         return self._from_beside("restart", dc)
 

@@ -157,11 +157,8 @@ class Launcher:
         self._change_ranks(client, lambda crew: crew.restart(str(request.get("dc")), [self._server, *self._clients]))
 
     def _change_ranks(self, client: socket.socket, change: Callable[[Crew], list[int]]) -> None:
-        if self._crew is None:
-            self._send(client, {"error": "no job is there"})
-            return
         try:
-            ranks = change(self._crew)
+            ranks = change(self._crew) if self._crew is not None else []
         except (RingroadError, OSError) as error:
             self._send(client, {"error": str(error)})
             return

@@ -27,6 +27,9 @@ def run(
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="Run this many blocks instead of the file's.")] = None,
     arms: Annotated[str | None, typer.Option(metavar="ARM,ARM", help="Run only these of the file's arms.")] = None,
+    elastic: Annotated[
+        bool, typer.Option("--elastic", help="A worker that dies does not end the run: the others go on.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only warnings.")] = False,
 ) -> None:
@@ -44,7 +47,9 @@ def run(
 
     if quiet:
         logging.getLogger().setLevel(logging.WARNING)
-    experiment = load_experiment(file).overridden(blocks, arms.split(",") if arms is not None else None)
+    experiment = load_experiment(file, elastic=elastic).overridden(
+        blocks, arms.split(",") if arms is not None else None
+    )
     progress = reporter(quiet)
     with interruptible():
         exit_code = _run(experiment, out, progress, as_json)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from testbed.dynamics.timeline import Instant, LinkState
+from topologies.errors import RingroadError
 from topologies.model import Edge, EdgeProperties, Wan
 
 
@@ -35,8 +36,8 @@ class Player:
     """Plays `instants` in a thread of its own between `start` and `stop`.
 
     `record(kind, record)` gets one `changes` or `faults` record per thing set (see `_note`), `crash(dc)` is called to
-    kill a DC's worker, `failed(error)` when something cannot be set: the rest is then not played, and `stop` raises it.
-    All three are called from the player's thread, except for what `prepare` sets.
+    kill a DC's worker, `restart(dc)` to give it one again, `failed(error)` when something cannot be set: the rest is
+    then not played, and `stop` raises it. All are called from the player's thread, except for what `prepare` sets.
     """
 
     def __init__(
@@ -46,13 +47,15 @@ class Player:
         network: Network,
         *,
         record: Callable[[str, dict[str, Any]], None],
-        crash: Callable[[str], None],
+        crash: Callable[[str], object],
         failed: Callable[[Exception], None],
+        restart: Callable[[str], object] | None = None,
     ) -> None:
         self._at_once = [instant for instant in instants if instant.at_s <= 0]
         self._later = [instant for instant in instants if instant.at_s > 0]
         self._network = network
         self._record, self._crash, self._failed = record, crash, failed
+        self._restart = restart or _cannot_restart
         self._properties: dict[Edge, EdgeProperties] = dict(wan.edges)
         self._states: dict[str, LinkState] = {link.name: "up" for link in wan.links}
         self._stopped = threading.Event()
@@ -105,6 +108,9 @@ class Player:
         for dc in instant.crashes:
             with self._note("faults", instant, dc=dc, state="crash"):
                 self._crash(dc)
+        for dc in instant.restarts:
+            with self._note("faults", instant, dc=dc, state="restart"):
+                self._restart(dc)
 
     def _set_state(self, link: str, state: LinkState) -> None:
         if self._states[link] != "up":
@@ -117,6 +123,10 @@ class Player:
 
     def _note(self, kind: str, instant: Instant, **what: Any) -> _Note:
         return _Note(self._record, kind, {"planned_s": instant.at_s, **what})
+
+
+def _cannot_restart(dc: str) -> None:
+    raise RingroadError(f"{dc} cannot get a worker again here", "leave `for` out of its crash")
 
 
 class _Note:

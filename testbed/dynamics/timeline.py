@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from testbed.dynamics.faults import BlackholeSpec, CrashSpec, DegradeSpec, DownSpec, FaultSpec, fault_faults
+from testbed.dynamics.faults import BlackholeSpec, DegradeSpec, DownSpec, FaultSpec, absent, fault_faults
 from testbed.dynamics.traces import Change, edges_matching
 from topologies import Edge, Wan
 
@@ -29,6 +29,8 @@ class Instant:
     links: Mapping[str, LinkState]
     crashes: tuple[str, ...] = ()
     """DCs whose worker is killed."""
+    restarts: tuple[str, ...] = ()
+    """DCs that get a worker again."""
 
 
 def timeline(wan: Wan, changes: Sequence[Change], faults: Sequence[FaultSpec] = ()) -> tuple[Instant, ...]:
@@ -58,32 +60,32 @@ def capacities(wan: Wan, instants: Sequence[Instant]) -> tuple[tuple[float, dict
 def _instants(wan: Wan, changes: Sequence[Change], faults: Sequence[FaultSpec]) -> Iterator[Instant]:
     traced = {edge: properties.rate_bps for edge, properties in wan.edges.items()}
     rates, states = dict(traced), {link.name: _state(link.name, [], wan) for link in wan.links}
+    gone: set[str] = set()
     by_time: dict[float, list[Change]] = {}
     for change in changes:
         by_time.setdefault(change.at_s, []).append(change)
     for at_s in sorted({*by_time, *_fault_times(faults)}):
         traced |= {change.edge: change.rate_bps for change in by_time.get(at_s, ())}
-        active = [fault for fault in faults if _is_active(fault, at_s)]
+        active = [fault for fault in faults if fault.is_active(at_s)]
         new_rates = _rates(traced, active, wan)
         new_states = {name: _state(name, active, wan) for name in states}
-        crashes = tuple(fault.dc for fault in faults if isinstance(fault, CrashSpec) and fault.at == at_s)
-        instant = Instant(at_s, _differing(new_rates, rates), _differing(new_states, states), crashes)
-        if instant.rates_bps or instant.links or instant.crashes:
+        now_gone = absent(faults, at_s)
+        changed = (_differing(new_rates, rates), _differing(new_states, states))
+        instant = Instant(at_s, *changed, _sorted(now_gone - gone), _sorted(gone - now_gone))
+        if instant.rates_bps or instant.links or instant.crashes or instant.restarts:
             yield instant
-        rates, states = new_rates, new_states
+        rates, states, gone = new_rates, new_states, now_gone
 
 
 def _fault_times(faults: Sequence[FaultSpec]) -> Iterator[float]:
     for fault in faults:
         yield fault.at
-        if not isinstance(fault, CrashSpec) and fault.end_s is not None:
+        if fault.end_s is not None:
             yield fault.end_s
 
 
-def _is_active(fault: FaultSpec, at_s: float) -> bool:
-    if isinstance(fault, CrashSpec) or at_s < fault.at:
-        return False
-    return fault.end_s is None or at_s < fault.end_s
+def _sorted(dcs: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(dcs))
 
 
 def _rates(traced: Mapping[Edge, float], active: Sequence[FaultSpec], wan: Wan) -> dict[Edge, float]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from testbed.dynamics.faults import FaultSpec, fault_faults
+from testbed.dynamics.faults import FaultSpec, crash_faults, fault_faults
 from testbed.dynamics.timeline import Instant, capacities, timeline
 from testbed.dynamics.traces import Change
 from topologies import InputError
@@ -77,6 +77,38 @@ def test_a_crash_happens_once():
     assert timeline(WAN, (), faults({"kind": "crash", "dc": "tokyo", "at": 3})) == (Instant(3, {}, {}, ("tokyo",)),)
 
 
+def crash(dc: str, at: float, duration: float | None = None) -> dict[str, object]:
+    return {"kind": "crash", "dc": dc, "at": at} | ({"for": duration} if duration else {})
+
+
+def test_a_dc_that_crashes_comes_back_when_the_last_of_its_crashes_is_over():
+    overlapping = faults(crash("tokyo", 3, 4), crash("tokyo", 5, 6), crash("oregon", 7))
+
+    assert timeline(WAN, (), overlapping) == (
+        Instant(3, {}, {}, ("tokyo",)),
+        Instant(7, {}, {}, ("oregon",)),
+        Instant(11, {}, {}, (), ("tokyo",)),
+    )
+
+
+def test_a_dc_comes_back_only_in_an_elastic_run():
+    (fault,) = crash_faults(faults(crash("oregon", 1), crash("tokyo", 3, 4)), WAN, elastic=False)
+
+    assert (fault.place, fault.value) == (("faults", 1, "for"), 4)
+    assert "elastic: true" in fault.remedy
+    assert list(crash_faults(faults(crash("tokyo", 3, 4)), WAN, elastic=True)) == []
+
+
+def test_an_elastic_run_always_has_two_dcs():
+    # mesh4 has four: the third that is gone at the same time is one too many, and is not once one has come back
+    first_two = (crash("tokyo", 1, 5), crash("oregon", 2))
+
+    assert list(crash_faults(faults(*first_two, crash("virginia", 6)), WAN, elastic=True)) == []
+    (fault,) = crash_faults(faults(*first_two, crash("virginia", 5)), WAN, elastic=True)
+    assert (fault.place, fault.value) == (("faults", 2, "dc"), "virginia")
+    assert "oregon, tokyo, virginia are gone" in fault.message
+
+
 def test_a_change_to_the_same_rate_is_no_instant():
     assert timeline(WAN, (Change(0, THERE, 100e6), Change(5, THERE, 100e6))) == ()
 
@@ -126,7 +158,7 @@ def test_a_timeline_with_a_fault_on_an_unknown_link_is_refused():
         ({"kind": "down", "link": "tokyo-oregon", "at": 1, "for": 0}, "above zero"),
         ({"kind": "degrade", "link": "tokyo-oregon", "at": 1}, "rate"),
         ({"kind": "degrade", "link": "tokyo-oregon", "at": 1, "rate": "0mbit"}, "a rate lies between"),
-        ({"kind": "crash", "dc": "tokyo", "at": 1, "for": 5}, "for"),
+        ({"kind": "crash", "dc": "tokyo", "at": 1, "for": 0}, "above zero"),
         ({"kind": "explode", "dc": "tokyo", "at": 1}, "explode"),
     ],
 )

@@ -44,6 +44,9 @@ class Recorder:
     def crash(self, dc):
         self._remember("crash", dc)
 
+    def restart(self, dc):
+        self._remember("restart", dc)
+
     def wait_for(self, count):
         with self.called:
             assert self.called.wait_for(lambda: len(self.calls) >= count, timeout=10)
@@ -62,6 +65,7 @@ def player_of(instants, network, records, failed=None):
         record=lambda kind, record: records.append((kind, record)),
         crash=network.crash,
         failed=failed or (lambda error: None),
+        restart=network.restart,
     )
 
 
@@ -110,16 +114,20 @@ def test_a_link_goes_from_one_fault_to_another_over_health(records):
     assert [record["state"] for _, record in records] == ["down", "blackhole", "up"]
 
 
-def test_a_crash_is_passed_on_and_recorded(records):
+def test_a_crash_and_its_end_are_passed_on_and_recorded(records):
     network = Recorder()
-    player = player_of([Instant(0.001, {}, {}, ("b",))], network, records)
+    instants = [Instant(0.001, {}, {}, ("b",)), Instant(0.002, {}, {}, (), ("b",))]
+    player = player_of(instants, network, records)
 
     player.start(time.monotonic())
-    network.wait_for(1)
+    network.wait_for(2)
     player.stop()
 
-    assert network.calls == [("crash", "b")]
-    assert (records[0][0], records[0][1]["dc"], records[0][1]["state"]) == ("faults", "b", "crash")
+    assert network.calls == [("crash", "b"), ("restart", "b")]
+    assert [(kind, r["dc"], r["state"]) for kind, r in records] == [
+        ("faults", "b", "crash"),
+        ("faults", "b", "restart"),
+    ]
 
 
 def test_stopping_ends_the_wait_for_what_is_far_away(records):
