@@ -188,9 +188,14 @@ def _shade_faults(axis: Axes, faults: Sequence[Mapping[str, Any]], end_s: float)
     for fault in faults:
         if fault["kind"] == "crash":
             axis.axvline(fault["at"], color=FAULT_COLOUR, linewidth=1.5)
-        elif fault["at"] < end_s:
-            until = end_s if fault.get("for") is None else min(end_s, fault["at"] + fault["for"])
-            axis.axvspan(fault["at"], until, color=FAULT_COLOUR, alpha=0.15, linewidth=0)
+        if fault["kind"] != "crash" or fault.get("for") is not None:
+            _shade(axis, fault, end_s)
+
+
+def _shade(axis: Axes, fault: Mapping[str, Any], end_s: float) -> None:
+    if fault["at"] < end_s:
+        until = end_s if fault.get("for") is None else min(end_s, fault["at"] + fault["for"])
+        axis.axvspan(fault["at"], until, color=FAULT_COLOUR, alpha=0.15, linewidth=0)
 
 
 def _legend(experiment: Mapping[str, Any]) -> list[Line2D | Patch]:

@@ -40,6 +40,20 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class Membership:
+    """A change of who takes part: (DC, why) of who left, DCs that came, what broke where nobody left.
+
+    `at` is when it began, s on CLOCK_MONOTONIC; the next collective could begin `pause_s` later.
+    """
+
+    at: float
+    left: tuple[tuple[str, str], ...]
+    joined: tuple[str, ...]
+    broken: str | None
+    pause_s: float
+
+
+@dataclass(frozen=True)
 class ArmRun:
     """One arm of one block. `started_at` is second 0 of the trace on CLOCK_MONOTONIC."""
 
@@ -53,6 +67,7 @@ class ArmRun:
     reconfigured_at: tuple[float, ...]
     moves: int
     reaction_s: tuple[float, ...]
+    memberships: tuple[Membership, ...] = ()
 
 
 def read_runs(folder: RunFolder) -> list[ArmRun]:
@@ -87,13 +102,28 @@ def _read_run(folder: RunFolder, block: int, arm: str, line: Record | None) -> A
             for event in reconfigurations
             if event["cause"] != "period" and event["installed_at"] is not None
         ),
+        memberships=tuple(_membership(event) for event in folder.read(block, arm, "memberships")),
+    )
+
+
+def _membership(event: Record) -> Membership:
+    return Membership(
+        at=float(event["at"]),
+        left=tuple((gone["dc"], gone["why"]) for gone in event["left"]),
+        joined=tuple(come["dc"] for come in event["joined"]),
+        broken=event["broken"],
+        pause_s=float(event["pause_s"]),
     )
 
 
 def _collectives(records: Sequence[Record], ring_changes: Sequence[Record]) -> tuple[Collective, ...]:
+    """What the ring agent did in a collective that had to begin again is part of that collective's time already."""
+    starts = {record["index"]: record["start"] for record in records}
     agent_s: dict[int, float] = defaultdict(float)
     for event in ring_changes:
-        agent_s[event["before_collective"]] += event["ended_at"] - event["started_at"]
+        index = event["before_collective"]
+        if event["started_at"] <= starts.get(index, event["started_at"]):
+            agent_s[index] += event["ended_at"] - event["started_at"]
     return tuple(
         Collective(
             index=record["index"],

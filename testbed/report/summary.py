@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.fidelity import Verdict, combine, verdict_from_json
+from testbed.report.memberships import membership_notes
 from testbed.report.records import ArmRun
 from testbed.report.statistics import (
     ArmFigures,
@@ -91,6 +92,7 @@ def summarize(folder: RunFolder, runs: Sequence[ArmRun]) -> Summary:
         notes=(
             *manifest.get("notes", ()),
             *_unfinished_notes(runs, blocks_finished, int(experiment["blocks"])),
+            *membership_notes(runs),
             *interval_notes(comparisons),
         ),
     )
