@@ -1,0 +1,171 @@
+"""Stalled paths, deaths and returns in emulated DCs: who is left goes on, and every element of every result is right."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.settings import ControllerSettings
+from testbed.bed import Testbed
+from topologies.builtins import builtin
+from workers.client import WorkersClient, launch
+from workers.job import Agent, Job, Rank
+
+pytestmark = pytest.mark.emulated
+
+KIB, MIB = 2**10, 2**20
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Testbed, Path]]:
+    """A mesh of four DCs at 100 Mbit/s whose routes never move, and a launcher."""
+    with Testbed(builtin("mesh4"), controller=ControllerSettings(policy="shortest")) as bed:
+        socket = bed.state / "workers.sock"
+        launcher = launch(socket, tmp_path_factory.mktemp("launcher") / "launcher.log")
+        try:
+            yield bed, socket
+        finally:
+            launcher.terminate()
+            launcher.wait(10)
+            socket.unlink()
+
+
+@pytest.fixture
+def bed(up: tuple[Testbed, Path]) -> Iterator[Testbed]:
+    yield up[0]
+    up[0].reset()
+
+
+@pytest.fixture
+def client(up: tuple[Testbed, Path], bed: Testbed) -> Iterator[WorkersClient]:
+    with WorkersClient(up[1]) as connected:
+        yield connected
+
+
+def job(bed: Testbed, logs: Path, **fields: Any) -> Job:
+    ranks = tuple(Rank(dc, bed.dc(dc).netns_pid) for dc in bed.wan.dcs)
+    return Job(**{"ranks": ranks, "size_bytes": 512 * KIB, "chunk_bytes": 32 * KIB, "log_folder": str(logs), **fields})
+
+
+def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in events if event["event"] == kind]
+
+
+def run(client: WorkersClient, plan: Job, then: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:
+    """Everything that happened, `then` being told of each; all collectives are there and right."""
+    events: list[dict[str, Any]] = []
+
+    def on_event(event: dict[str, Any]) -> None:
+        events.append(event)
+        then(event)
+
+    client.start(plan)
+    assert client.run(on_event)
+    collectives = of_kind(events, "collective")
+    assert [c["index"] for c in collectives] == list(range(plan.collectives))
+    assert all(c["verified"] for c in collectives)
+    return events
+
+
+def stalling(bed: Testbed, seconds: float) -> Callable[[dict[str, Any]], None]:
+    """A path of the ring passes nothing for so long, from the end of the first collective on."""
+
+    def then(event: dict[str, Any]) -> None:
+        if event.get("index") == 0:
+            bed.blackhole("frankfurt-oregon")
+            threading.Timer(seconds, bed.heal, ["frankfurt-oregon"]).start()
+
+    return then
+
+
+def test_a_path_that_stalls_for_three_seconds_makes_the_collective_late_and_nothing_else(
+    bed: Testbed, client: WorkersClient, tmp_path: Path
+):
+    events = run(client, job(bed, tmp_path, size_bytes=2 * MIB, collectives=3, elastic=True), stalling(bed, 3.0))
+    times = [c["time_s"] for c in of_kind(events, "collective")]
+    assert times[1] > times[0] + 2.5
+    assert of_kind(events, "membership") == []
+
+
+def test_a_path_that_stalls_for_longer_than_gloo_waits_costs_connections_and_no_process(
+    bed: Testbed, client: WorkersClient, tmp_path: Path
+):
+    events = run(client, job(bed, tmp_path, size_bytes=MIB, collectives=3, timeout_s=1.5), stalling(bed, 2.0))
+    changes = of_kind(events, "membership")
+    assert changes and all(change["broken"] and not change["left"] for change in changes)
+    assert all(len(c["members"]) == 4 for c in of_kind(events, "collective"))
+    assert max(c["attempts"] for c in of_kind(events, "collective")) > 1
+    assert len((tmp_path / "rank0.log").read_text().split("process ")) == 2  # it was started once
+
+
+def test_each_rank_is_killed_in_turn_in_its_dc_and_comes_back(bed: Testbed, client: WorkersClient, tmp_path: Path):
+    # given a ring agent that changes the ring before every second collective, on whichever rank is the first
+    dcs, to_come = list(bed.wan.dcs), []
+    to_go = list(dcs)
+
+    def then(event: dict[str, Any]) -> None:
+        if event["event"] == "membership" and event["left"]:
+            to_come.append(event["left"][0]["dc"])
+        elif event["event"] == "collective" and to_come:
+            client.restart(to_come.pop())
+        elif event["event"] == "membership" or event.get("index") == 0:
+            if to_go:
+                threading.Timer(0.05, client.crash, [to_go.pop(0)]).start()
+
+    agent = Agent(every=2, policy="random")
+    events = run(client, job(bed, tmp_path, collectives=30, elastic=True, agent=agent, seed=5), then)
+    changes = of_kind(events, "membership")
+    assert [left["dc"] for change in changes for left in change["left"]] == dcs
+    assert [joined["dc"] for change in changes for joined in change["joined"]] == dcs
+    assert len(of_kind(events, "collective")[-1]["members"]) == 4
+    # and nobody waited for a timeout
+    assert max(change["pause_s"] for change in changes) < 5.0
+
+
+ELASTIC = {
+    "name": "tokyo goes and comes back",
+    "wan": "mesh4",
+    "trace": {"kind": "constant", "rate": "20mbit"},
+    "faults": [{"kind": "crash", "dc": "tokyo", "at": "1500ms", "for": "2s"}],
+    "arms": ["static", "joint"],
+    "blocks": 1,
+    "payload": "128KiB",
+    "collectives": 12,
+    "pacing": {"every": "500ms"},
+    "reorder_every": 3,
+    "agent": {"source": "feed"},
+    "controller": {"policy": "maxmin", "demands": "announced"},
+    "elastic": True,
+    "seed": 1,
+}
+
+
+def test_a_run_goes_on_while_a_dc_is_gone_and_says_so(tmp_path: Path):
+    file, out = tmp_path / "experiment.yaml", tmp_path / "run"
+    file.write_text(yaml.safe_dump(ELASTIC))
+    command = [sys.executable, "-m", "testbed.cli", "run", str(file), "--out", str(out), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode in (0, 3), done.stderr
+    summary = json.loads(done.stdout)
+    said = " ".join(summary["notes"])
+    assert "tokyo left, its worker was killed by SIGKILL: 2 times" in said and "tokyo came back: 2 times" in said
+    for arm in ("static", "joint"):
+        left, back = (json.loads(line) for line in (out / "blocks" / "1" / arm / "memberships.jsonl").open())
+        assert [gone["dc"] for gone in left["left"]] == [come["dc"] for come in back["joined"]] == ["tokyo"]
+        assert max(left["pause_s"], back["pause_s"]) < 5.0
+        collectives = [json.loads(line) for line in (out / "blocks" / "1" / arm / "collectives.jsonl").open()]
+        assert [c["index"] for c in collectives] == list(range(12)) and all(c["verified"] for c in collectives)
+        # four DCs, then three, then four again; the limit is that of those who took part: 128 KiB for each other one
+        counts = [len(c["members"]) for c in collectives]
+        assert counts[0] == counts[-1] == 4 and 3 in counts
+        for c in collectives:
+            if c["attempts"] == 1:
+                assert c["limit_s"] == pytest.approx((len(c["members"]) - 1) * 128 * KIB * 8 / 60e6, rel=0.01)
