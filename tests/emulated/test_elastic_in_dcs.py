@@ -1,4 +1,4 @@
-"""Stalled paths, deaths and returns in emulated DCs: who is left goes on, and every element of every result is right."""
+"""Stalled paths, deaths and returns in emulated DCs: who is left goes on, every element of every result is right."""
 
 from __future__ import annotations
 
@@ -116,9 +116,8 @@ def test_each_rank_is_killed_in_turn_in_its_dc_and_comes_back(bed: Testbed, clie
             to_come.append(event["left"][0]["dc"])
         elif event["event"] == "collective" and to_come:
             client.restart(to_come.pop())
-        elif event["event"] == "membership" or event.get("index") == 0:
-            if to_go:
-                threading.Timer(0.05, client.crash, [to_go.pop(0)]).start()
+        elif (event["event"] == "membership" or event.get("index") == 0) and to_go:
+            threading.Timer(0.05, client.crash, [to_go.pop(0)]).start()
 
     agent = Agent(every=2, policy="random")
     events = run(client, job(bed, tmp_path, collectives=30, elastic=True, agent=agent, seed=5), then)
