@@ -1,7 +1,7 @@
 """The `ring` backend: `import workers.group`, then `init_process_group("ring")`, and the script's rings can re-order.
 
 Ring order: `set_order`, or a ring agent that the environment asks for (`workers.backend.automatic`). How collectives
-run is `workers.backend`'s. Knows no testbed.
+run is `workers.backend`'s. Where a rank dies, collectives of the others raise `RankDied`. Knows no testbed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import torch.distributed as dist
 
 from topologies.errors import InputError
 from workers.agent import Ring
+from workers.backend.deathwatch import RankDied
 from workers.backend.processgroup import RingProcessGroup
+
+__all__ = ["RankDied", "ring_of", "set_order"]
 
 
 def set_order(group: dist.ProcessGroup | None, order: Sequence[int]) -> Ring:

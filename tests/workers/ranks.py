@@ -24,10 +24,13 @@ HANGING_S = 150.0
 """Generous: only tells an end from a hang."""
 
 
-def run_ranks(ranks: int, main: Callable[..., Any], *arguments: Any, backend: str = "ring") -> list[Any]:
+def run_ranks(
+    ranks: int, main: Callable[..., Any], *arguments: Any, backend: str = "ring", meet: bool = True
+) -> list[Any]:
     """`main(*arguments)` on every rank of a default group of `backend`: the results by rank.
 
-    A rank that raises fails the test with its traceback; one that ends without a word gives None.
+    With `meet` all wait for each other at the end. A rank that raises fails the test with its traceback; one that ends
+    without a word gives None.
     """
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder, selectors.DefaultSelector() as selector:
         pids = []
@@ -37,7 +40,7 @@ def run_ranks(ranks: int, main: Callable[..., Any], *arguments: Any, backend: st
                 pid = os.fork()
                 if pid == 0:
                     os.close(reader)
-                    _be_rank(rank, ranks, Path(folder) / "store", backend, writer, main, arguments)
+                    _be_rank(rank, ranks, Path(folder) / "store", backend, meet, writer, main, arguments)
                 os.close(writer)
                 pids.append(pid)
                 selector.register(reader, selectors.EVENT_READ, rank)
@@ -76,7 +79,7 @@ class _Raised:
 
 
 def _be_rank(
-    rank: int, ranks: int, store: Path, backend: str, writer: int, main: Callable[..., Any], arguments: Any
+    rank: int, ranks: int, store: Path, backend: str, meet: bool, writer: int, main: Callable[..., Any], arguments: Any
 ) -> None:
     try:
         os.environ |= {"GLOO_SOCKET_IFNAME": "lo"}
@@ -87,7 +90,8 @@ def _be_rank(
             backend, store=dist.FileStore(os.fspath(store), ranks), rank=rank, world_size=ranks, timeout=timeout
         )
         answer = main(*arguments)
-        dist.barrier()
+        if meet:
+            dist.barrier()
     except BaseException:
         answer = _Raised(traceback.format_exc())
     with os.fdopen(writer, "wb") as pipe:

@@ -18,9 +18,10 @@ from torch.distributed import ProcessGroupGloo
 
 from workers.agent import Disagreement, Ring
 from workers.backend.automatic import AutomaticAgent
+from workers.backend.deathwatch import RankDied
 from workers.backend.journal import Journal
 from workers.backend.lane import Lane
-from workers.backend.work import RingWork
+from workers.backend.work import Explain, RingWork, as_it_is
 from workers.breaking import break_connections
 from workers.passive import Arrival
 
@@ -44,6 +45,8 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._last: RingWork | None = None
         self.ring = Ring(0, tuple(range(data.size())))
+        self.explain: Explain = as_it_is
+        """Of an error that ends everything here, what to raise instead."""
 
     def collective(self, collective: Callable[[Lane], None], result: Any, kind: str, size_bytes: int) -> RingWork:
         """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once.
@@ -99,6 +102,8 @@ class Engine:
 
     def _attempt(self, task: Task) -> BaseException | None:
         """What it raises. After one failure the ranks are no longer at the same point: what follows fails as well."""
+        if isinstance(self._broken, RankDied):
+            return self._broken
         if self._broken is not None:
             return RuntimeError(f"an earlier collective of this group failed: {self._broken}")
         try:
@@ -106,9 +111,9 @@ class Engine:
         except Disagreement as error:
             return error
         except BaseException as error:
-            self._broken = error
             break_connections(self._data)  # so that every other rank fails now and not after its timeout
-            return error
+            self._broken = self.explain(error)
+            return self._broken
         return None
 
     def _change(self, order: tuple[int, ...]) -> None:

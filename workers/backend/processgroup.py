@@ -7,8 +7,10 @@ first have connections of their own, so that bulk never blocks them. All ranks c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -27,18 +29,36 @@ from workers.agent import Ring
 from workers.backend import moves, reductions
 from workers.backend.automatic import from_environment
 from workers.backend.cutting import parts
+from workers.backend.deathwatch import DeathWatch
 from workers.backend.engine import Engine
 from workers.backend.exchange import Rest, split
 from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, users_tag
-from workers.backend.work import LazyWork, Together
+from workers.backend.work import LazyWork, StockWork, Together, as_it_is
 from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, known
+from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
 """A collective for which a rank would have to send no more than that in all is spread by dissemination."""
 
 Tensors = Sequence[torch.Tensor]
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _explained(method: Method) -> Method:
+    """Of a collective that cannot begin, because connections are closed already, the error is explained."""
+
+    @wraps(method)
+    def begin(group: RingProcessGroup, *arguments: Any, **named: Any) -> Any:
+        try:
+            return method(group, *arguments, **named)
+        except RuntimeError as error:
+            raise group._explain(error) from error
+
+    return cast(Method, begin)
 
 
 class RingProcessGroup(dist.ProcessGroup):
@@ -56,7 +76,14 @@ class RingProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.CUSTOM, self._control)
         self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         ranks = list(options.global_ranks_in_group) or list(range(size))
+        self._watch: DeathWatch | None = None
+        if size > 1:
+            end_waiting = partial(_break_all, self._control, self._data)
+            self._watch = DeathWatch(PrefixStore("watch", options.store), rank, ranks, end_waiting)
+            weakref.finalize(self, self._watch.close)
+        self._explain = self._watch.explained if self._watch is not None else as_it_is
         self._engine = Engine(self._data, *from_environment(self._data, options.group_id, ranks))
+        self._engine.explain = self._explain
         self._small = Dissemination(self._control)
 
     @property
@@ -76,6 +103,7 @@ class RingProcessGroup(dist.ProcessGroup):
 
     # Gathering.
 
+    @_explained
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         """`dist.all_gather`: shards of any sizes, as long as every rank lists the same."""
         ((*shards,), (own,)) = outputs[0], inputs
@@ -93,6 +121,7 @@ class RingProcessGroup(dist.ProcessGroup):
         written = [Written(shard) for shard in shards]
         return self._ring_gather([shard.bytes for shard in written], written, own, shards)
 
+    @_explained
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         """`dist.all_gather_into_tensor`."""
         check_same_type(output, input)
@@ -134,12 +163,13 @@ class RingProcessGroup(dist.ProcessGroup):
 
     # Reducing.
 
+    @_explained
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
         """`dist.all_reduce`."""
         opts = opts or AllreduceOptions()
         (tensor,), op = tensors, opts.reduceOp.op
         if op not in COMBINE or tensor.layout != torch.strided:
-            return self._control.allreduce(tensors, opts)
+            return StockWork(self._control.allreduce(tensors, opts), self._explain)
         check_reducible(op, tensor.dtype)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
             return self._begun(self._small.all_reduce(tensor, op), [tensor], opts)
@@ -178,6 +208,7 @@ class RingProcessGroup(dist.ProcessGroup):
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
+    @_explained
     def _reduce_scatter(self, output: torch.Tensor, shards: list[torch.Tensor], opts: Any) -> Work:
         opts = opts or ReduceScatterOptions()
         op = opts.reduceOp.op
@@ -195,12 +226,14 @@ class RingProcessGroup(dist.ProcessGroup):
 
         return self._engine.collective(collective, [output], "reduce_scatter", output.nbytes)
 
+    @_explained
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         """`dist.reduce`: stock gloo's."""
-        return self._control.reduce(tensors, opts or ReduceOptions())
+        return StockWork(self._control.reduce(tensors, opts or ReduceOptions()), self._explain)
 
     # Moving.
 
+    @_explained
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
         """`dist.broadcast`."""
         opts = opts or BroadcastOptions()
@@ -221,6 +254,7 @@ class RingProcessGroup(dist.ProcessGroup):
 
         return self._engine.collective(collective, [tensor], "broadcast", tensor.nbytes)
 
+    @_explained
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """`dist.all_to_all`: what rank a lists for b has the size that b lists for a, any size."""
         check_same_type(*outputs, *inputs)
@@ -233,6 +267,7 @@ class RingProcessGroup(dist.ProcessGroup):
 
         return self._begun(finish, list(outputs), opts)
 
+    @_explained
     def all_to_all_single(
         self,
         output: torch.Tensor,
@@ -259,28 +294,36 @@ class RingProcessGroup(dist.ProcessGroup):
 
     alltoall_base = all_to_all_single
 
+    @_explained
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """`dist.gather`: stock gloo's, straight to the root."""
-        return self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
+        work = self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
+        return StockWork(work, self._explain)
 
+    @_explained
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """`dist.scatter`: stock gloo's, straight from the root."""
-        return self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
+        work = self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
+        return StockWork(work, self._explain)
 
+    @_explained
     def send(self, tensors: Tensors, to: int, tag: int) -> Work:
         """`dist.send`, `dist.isend`: stock gloo's, with tags up to 30 bits."""
-        return self._control.send(tensors, to, users_tag(tag))
+        return StockWork(self._control.send(tensors, to, users_tag(tag)), self._explain)
 
+    @_explained
     def recv(self, tensors: Tensors, source: int, tag: int) -> Work:
         """`dist.recv`, `dist.irecv`."""
-        return self._control.recv(tensors, source, users_tag(tag))
+        return StockWork(self._control.recv(tensors, source, users_tag(tag)), self._explain)
 
+    @_explained
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
         """`dist.recv` from whoever comes first."""
-        return self._control.recv_anysource(tensors, users_tag(tag))
+        return StockWork(self._control.recv_anysource(tensors, users_tag(tag)), self._explain)
 
     # Keeping together.
 
+    @_explained
     def barrier(self, opts: Any = None) -> Work:
         """`dist.barrier`: ends when every rank has ended the bulk collectives that it queued before."""
         ticket = self._small.ticket()
@@ -288,6 +331,7 @@ class RingProcessGroup(dist.ProcessGroup):
             return self._begun(self._small.barrier(ticket), [], opts)
         return self._engine.work(lambda: self._small.barrier(ticket)(), [])
 
+    @_explained
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """`dist.monitored_barrier`."""
         self._control.monitored_barrier(timeout, wait_all_ranks)
@@ -295,15 +339,22 @@ class RingProcessGroup(dist.ProcessGroup):
     def shutdown(self) -> None:
         """`dist.destroy_process_group`: what is queued still runs."""
         self._engine.stop()
+        if self._watch is not None:
+            self._watch.close()
 
     def _is_small(self, most_sent_bytes: int) -> bool:
         return most_sent_bytes <= SMALL_BYTES or self.size() == 1
 
     def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
-        work = LazyWork(result, rest, self._engine.background)
+        work = LazyWork(result, rest, self._engine.background, self._explain)
         if opts is not None and opts.asyncOp:
             work.proceed()
         return work
+
+
+def _break_all(*groups: ProcessGroupGloo) -> None:
+    for group in groups:
+        break_connections(group)
 
 
 def _together(works: list[Work]) -> Work:

@@ -13,6 +13,14 @@ from torch._C._distributed_c10d import Work
 FOREVER = timedelta(0)
 """No timeout but the group's own."""
 
+Explain = Callable[[BaseException], BaseException]
+"""Of an error of gloo, what to raise instead: it may be known why."""
+
+
+def as_it_is(error: BaseException) -> BaseException:
+    """Where nothing more is known."""
+    return error
+
 
 class RingWork(Work):
     """`wait` blocks the calling thread only; the result is what stock gloo gives: a list of the output tensors."""
@@ -86,9 +94,14 @@ class LazyWork(RingWork):
     """
 
     def __init__(
-        self, result: Any, rest: Callable[[], object], background: Callable[[Callable[[], None]], None]
+        self,
+        result: Any,
+        rest: Callable[[], object],
+        background: Callable[[Callable[[], None]], None],
+        explain: Explain = as_it_is,
     ) -> None:
         super().__init__(result)
+        self._explain = explain
         self._rest: Callable[[], object] | None = rest
         self._background = background
         self._in_background = False
@@ -126,10 +139,48 @@ class LazyWork(RingWork):
                 assert self._rest is not None
                 self._rest()
             except BaseException as error:
-                self.complete(error)
+                self.complete(self._explain(error))
             else:
                 self.complete()
             self._rest = None
+
+
+class StockWork(Work):
+    """gloo's own work, whose error is explained."""
+
+    def __init__(self, work: Work, explain: Explain) -> None:
+        super().__init__()
+        self._work, self._explain = work, explain
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        """Block until it has ended; a timeout, as everywhere in gloo, closes the connections of the group."""
+        try:
+            return self._work.wait(timeout) if timeout else self._work.wait()
+        except RuntimeError as error:
+            raise self._explain(error) from error
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """gloo's."""
+        return self._work.get_future()
+
+    def result(self) -> Any:
+        """gloo's."""
+        return self._work.result()
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._work.is_completed()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._work.is_success()
+
+    def exception(self) -> Any:
+        """What it raised."""
+        return self._work.exception()
+
+    def _source_rank(self) -> int:
+        return self._work._source_rank()
 
 
 class Together(Work):

@@ -1,0 +1,233 @@
+"""Tells a rank at once when another one dies: a connection between every two, silent for as long as both live.
+
+The kernel closes the connections of a process that ends, however it ends; gloo notices that only where it waits for
+that very rank. A rank that leaves in order says so first. A path that stalls closes nothing, so nobody is taken for
+dead who is only late.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from torch.distributed import Store
+
+from topologies.errors import RingroadError
+from workers.backend.automatic import VARIABLE
+
+log = logging.getLogger(__name__)
+
+SETTLE_S = 1.0
+"""From a death until everything that waits is ended: what the dead one had sent before may still be on its way."""
+
+NEWS_S = 0.5
+"""How long an error of gloo waits for the news that explains it."""
+
+CONNECT_S = 30.0
+_HELLO_BYTES, _FAREWELL_BYTES = 1024, 64
+_SIOCGIFADDR = 0x8915
+
+
+class RankDied(RingroadError, RuntimeError):
+    """A collective cannot end because a rank of its group has died, or left with an error. Names rank and DC."""
+
+
+class DeathWatch:
+    """Of one group on one rank. `ranks` are the group's, as global ranks. `end_waiting` runs SETTLE_S after a death.
+
+    Made by all ranks of the group together; blocks until this one has reached those before it. A rank that cannot be
+    reached is not watched, and the log says so.
+    """
+
+    def __init__(self, store: Store, rank: int, ranks: Sequence[int], end_waiting: Callable[[], None]) -> None:
+        self._rank, self._ranks, self._end_waiting = rank, ranks, end_waiting
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+        self._cause: str | None = None
+        self._culprit: int | None = None
+        self._left: set[int] = set()
+        self._peers: dict[int, socket.socket] = {}
+        self._names = {rank: _own_name(ranks[rank])}
+        self._token = secrets.token_hex(8)
+        self._end_at: float | None = None
+        self._is_closed = False
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._wakes = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
+        self._meet(store)
+        threading.Thread(target=self._run, name="ring backend: watch", daemon=True).start()
+
+    def explained(self, error: BaseException) -> BaseException:
+        """What to raise instead of what gloo said: who has died, if somebody has. Blocks for NEWS_S at most."""
+        if not isinstance(error, RuntimeError) or isinstance(error, RingroadError):
+            return error
+        self._news.wait(NEWS_S)
+        with self._lock:
+            cause = self._cause
+            if cause is None and self._left and "imed out" not in str(error):
+                cause = f"{', '.join(self._name(rank) for rank in sorted(self._left))} left before"
+        if cause is None:
+            return error
+        died = RankDied(f"{cause}; gloo says: {str(error).splitlines()[0][:200]}")
+        died.__cause__ = error
+        return died
+
+    def close(self) -> None:
+        """Leave: the others are told in what way, and not to take it for a death. Idempotent."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            farewell = b"bye\n"
+            if self._culprit is not None:
+                farewell = b"lost %d\n" % self._culprit
+            elif hasattr(sys, "last_value"):  # the interpreter ends because nobody caught it
+                farewell = b"failed\n"
+            for peer in self._peers.values():
+                with suppress(OSError):
+                    peer.send(farewell, socket.MSG_DONTWAIT)
+        self._wakes.close()
+
+    # Meeting: each connects to those before it.
+
+    def _meet(self, store: Store) -> None:
+        address = own_address()
+        server = socket.create_server((address, 0), backlog=len(self._ranks))
+        about = {"at": server.getsockname()[:2], "token": self._token, "name": self._names[self._rank]}
+        store.set(str(self._rank), json.dumps(about))
+        self._selector.register(server, selectors.EVENT_READ, partial(self._accept, server))
+        self._server = server
+        for rank in range(self._rank):
+            other = json.loads(store.get(str(rank)))
+            self._names[rank] = other["name"]
+            try:
+                peer = socket.create_connection(tuple(other["at"]), CONNECT_S)
+                hello = {"rank": self._rank, "token": other["token"], "name": self._names[self._rank]}
+                peer.sendall(json.dumps(hello).encode() + b"\n")
+            except OSError as error:
+                log.warning("%s is not watched: %s", self._name(rank), error)
+                continue
+            self._watch(rank, peer)
+
+    def _accept(self, server: socket.socket) -> None:
+        connection, _ = server.accept()
+        connection.setblocking(False)
+        self._selector.register(connection, selectors.EVENT_READ, partial(self._greet, connection, bytearray()))
+
+    def _greet(self, connection: socket.socket, said: bytearray) -> None:
+        """Only who knows the token is a rank; anybody else is sent away."""
+        received = _received(connection, _HELLO_BYTES)
+        if received is None:
+            return
+        said += received
+        if received and b"\n" not in said and len(said) < _HELLO_BYTES:
+            return
+        self._selector.unregister(connection)
+        line, _, rest = bytes(said).partition(b"\n")
+        try:
+            hello = json.loads(line)
+            rank = int(hello["rank"])
+            known = secrets.compare_digest(str(hello["token"]), self._token) and self._rank < rank < len(self._ranks)
+        except (ValueError, TypeError, KeyError):
+            known = False
+        if not known or rank in self._peers:
+            connection.close()
+            return
+        self._names[rank] = str(hello["name"])
+        self._watch(rank, connection, bytearray(rest))
+        if len(self._peers) == len(self._ranks) - 1:
+            self._selector.unregister(self._server)
+            self._server.close()
+
+    def _watch(self, rank: int, peer: socket.socket, said: bytearray | None = None) -> None:
+        peer.setblocking(False)
+        with self._lock:
+            self._peers[rank] = peer
+        self._selector.register(peer, selectors.EVENT_READ, partial(self._listen, rank, peer, said or bytearray()))
+
+    # Watching.
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            wait_s = None if self._end_at is None else max(0.0, self._end_at - time.monotonic())
+            for key, _ in self._selector.select(wait_s):
+                key.data()
+            if self._end_at is not None and self._end_at <= time.monotonic() and not self._is_closed:
+                self._end_at = None
+                self._end_waiting()
+        for key in list(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+
+    def _listen(self, rank: int, peer: socket.socket, said: bytearray) -> None:
+        received = _received(peer, _FAREWELL_BYTES)
+        if received is None:
+            return
+        said += received
+        if received and len(said) <= _FAREWELL_BYTES:
+            return
+        self._selector.unregister(peer)
+        self._understand(rank, bytes(said).strip().decode(errors="replace"))
+
+    def _understand(self, rank: int, farewell: str) -> None:
+        """The connection to that rank has ended; this is what it said before."""
+        word, _, number = farewell.partition(" ")
+        if word == "bye":
+            with self._lock:
+                self._left.add(rank)
+            return
+        culprit = int(number) if word == "lost" and number.isdigit() and int(number) < len(self._ranks) else rank
+        how = "ended with an error" if word == "failed" else "has died"
+        with self._lock:
+            if self._cause is None and culprit != self._rank:
+                self._cause, self._culprit = f"{self._name(culprit)} {how}", culprit
+        self._news.set()
+        self._end_at = self._end_at or time.monotonic() + SETTLE_S
+
+    def _name(self, rank: int) -> str:
+        name = self._names.get(rank)
+        return f"rank {self._ranks[rank]} ({name})" if name else f"rank {self._ranks[rank]}"
+
+
+def _received(connection: socket.socket, most: int) -> bytes | None:
+    """What has come; empty at the end of the connection, None if nothing has."""
+    try:
+        return connection.recv(most)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def own_address() -> str:
+    """The IPv4 address at which gloo too is reached: of `GLOO_SOCKET_IFNAME`, of the host's name, or loopback."""
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        if interface:
+            request = struct.pack("256s", interface.encode()[:15])
+            return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
+        try:
+            address = socket.gethostbyname(socket.gethostname())
+            probe.bind((address, 0))
+        except OSError:
+            return "127.0.0.1"
+        return address
+
+
+def _own_name(rank: int) -> str:
+    """The DC, where the environment says it; else the machine."""
+    with suppress(ValueError, TypeError, KeyError, IndexError):
+        return str(json.loads(os.environ[VARIABLE])["ranks"][rank]["dc"])
+    return socket.gethostname()
