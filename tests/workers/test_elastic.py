@@ -64,10 +64,10 @@ def test_whichever_rank_dies_the_others_go_on(course: Course, job: MakeJob, rank
     # given long collectives, in one of which a rank is killed
     later = threading.Timer
     course.run(
-        job(size_bytes=4096 * KIB, collectives=6, elastic=True),
+        job(size_bytes=2048 * KIB, collectives=8, elastic=True),
         {1: lambda: later(0.02, course.kill, [rank]).start()},
     )
-    assert_every_collective_is_there_and_right(course, 6)
+    assert_every_collective_is_there_and_right(course, 8)
     left = [other for other in range(4) if other != rank]
     assert course.members()[0] == [0, 1, 2, 3] and course.members()[-1] == left
     # and the record says who left and why, who goes on, in which ring, and that it took moments
@@ -104,12 +104,12 @@ def test_one_that_dies_in_the_warm_up_is_told_of_at_the_start(client: WorkersCli
     changes: list[dict[str, Any]] = []
     killer = threading.Timer(0.3, lambda: client.crash("tokyo"))
     killer.start()
-    plan = job(size_bytes=2048 * KIB, warmup=60, collectives=2, elastic=True)
+    plan = job(size_bytes=1024 * KIB, warmup=40, collectives=2, elastic=True)
     reply = client.start(plan, changes.append)
     killer.join()
     collectives: list[dict[str, Any]] = []
     assert client.run(collectives.append)
-    assert reply["pids"][2] is None and len(reply["warmup_s"]) == 60
+    assert reply["pids"][2] is None and len(reply["warmup_s"]) == 40
     assert [left["dc"] for change in changes for left in change["left"]] == ["tokyo"]
     assert [c["members"] for c in collectives] == [[0, 1, 3]] * 2
 
@@ -177,9 +177,9 @@ def test_many_that_come_and_go_leave_no_descriptors_behind(course: Course, job: 
         client.restart("iowa")
         counts.append(len(os.listdir(f"/proc/{course.pids[0]}/fd")))  # noqa: PTH208
 
-    course.run(job(collectives=24, pacing=Every(0.1), elastic=True), dict.fromkeys(range(20), cycle))
-    assert_every_collective_is_there_and_right(course, 24)
-    assert max(counts[10:]) <= max(counts[:10]) + 12
+    course.run(job(collectives=18, pacing=Every(0.05), elastic=True), dict.fromkeys(range(16), cycle))
+    assert_every_collective_is_there_and_right(course, 18)
+    assert max(counts[8:]) <= max(counts[:8]) + 12
 
 
 def test_fewer_than_two_are_no_job(course: Course, job: MakeJob):
