@@ -1,4 +1,4 @@
-"""`ringroad run` of an elastic experiment, end to end: a DC's worker is killed and comes back, in arms with both loops."""
+"""`ringroad run` of an elastic experiment, end to end: a DC's worker is killed and comes back while both loops act."""
 
 from __future__ import annotations
 
