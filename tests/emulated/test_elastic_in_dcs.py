@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +16,7 @@ from controller.settings import ControllerSettings
 from testbed.bed import Testbed
 from topologies.builtins import builtin
 from workers.client import WorkersClient, launch
-from workers.job import Agent, Job, Rank
+from workers.job import Agent, Job, Rank, job_to_json
 
 pytestmark = pytest.mark.emulated
 
@@ -123,3 +126,47 @@ def test_each_rank_is_killed_in_turn_in_its_dc_and_comes_back(bed: Testbed, clie
     assert len(of_kind(events, "collective")[-1]["members"]) == 4
     # and nobody waited for a timeout
     assert max(change["pause_s"] for change in changes) < 5.0
+
+
+SCRIPT = """
+import os, signal, sys, time
+from datetime import timedelta
+import torch, torch.distributed as dist
+import workers.group
+
+rank, n, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+dist.init_process_group("ring", store=dist.FileStore(store, n), rank=rank, world_size=n, timeout=timedelta(minutes=5))
+dist.barrier()
+if rank == 2:
+    print(time.monotonic(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    while True:
+        dist.all_reduce(torch.ones(500_000))
+except workers.group.RankDied as died:
+    print(time.monotonic(), died, flush=True)
+"""
+
+
+def test_a_scripts_rank_that_dies_in_its_dc_is_named_by_all_others_within_five_seconds(bed: Testbed, tmp_path: Path):
+    dcs = bed.wan.dcs
+    agent = Job(ranks=tuple(map(Rank, dcs)), size_bytes=8, log_folder=str(tmp_path))
+    environment = os.environ | {
+        "RINGROAD_AGENT": json.dumps(job_to_json(agent)),
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", SCRIPT]
+    processes = [
+        bed.dc(dc).popen(
+            [*command, str(rank), str(len(dcs)), str(tmp_path / "store")], log=tmp_path / f"{dc}.txt", env=environment
+        )
+        for rank, dc in enumerate(dcs)
+    ]
+    assert [process.wait(90) == 0 for process in processes] == [True, True, False, True]
+    said = [(tmp_path / f"{dc}.txt").read_text().strip().splitlines()[-1].partition(" ") for dc in dcs]
+    died_at = float(said[2][0])
+    for rank in (0, 1, 3):
+        assert float(said[rank][0]) - died_at < 5.0
+        assert said[rank][2].startswith("rank 2 (tokyo) has died")
