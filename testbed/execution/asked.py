@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from testbed.dynamics.faults import CrashSpec
 from testbed.dynamics.traces import size_faults
 from testbed.experiment import Experiment, load_experiment, read_experiment
 from topologies.errors import InputError
@@ -61,6 +62,17 @@ def from_file(file: Path, arms: Sequence[str] | None, blocks: int | None, longes
     faults = list(size_faults(experiment.trace, experiment.wan, longest_s, experiment.rows))
     if faults:
         raise InputError(faults[0].message, file=str(file), place="trace", remedy=faults[0].remedy)
+    back = next(
+        (fault.duration for fault in experiment.faults if isinstance(fault, CrashSpec) and fault.duration), None
+    )
+    if back is not None:
+        raise InputError(
+            "a program's processes do not come back",
+            file=str(file),
+            place="faults",
+            value=back,
+            remedy="leave `for` out",
+        )
     return replace(experiment, expected_arm_s=longest_s, timeouts=replace(experiment.timeouts, arm_s=longest_s))
 
 

@@ -13,7 +13,7 @@ from waiting import eventually
 
 from testbed.emulation.processes import Watch
 from testbed.emulation.state import start_ticks
-from testbed.execution.asked import from_options
+from testbed.execution.asked import from_file, from_options
 from testbed.execution.collected import Collected
 from testbed.execution.environment import Place, places, torchrun_environment, whole_environment
 from testbed.execution.limits import Limits
@@ -126,6 +126,16 @@ def test_what_is_wrong_is_said_in_words_of_the_options(given, says):
     with pytest.raises(InputError, match=r"^(?!.*options:)") as caught:
         asked(**given)
     assert says in str(caught.value)
+
+
+def test_a_crash_that_is_over_is_refused_for_a_program_whose_processes_do_not_come_back(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "{name: x, wan: mesh4, payload: 1MiB, collectives: 9, reorder_every: 2, elastic: true, "
+        "pacing: {every: 1s}, faults: [{kind: crash, dc: tokyo, at: 1s, for: 2s}]}"
+    )
+    with pytest.raises(InputError, match=r"x.yaml: faults: a program's processes do not come back \(got 2.0\)"):
+        from_file(file, None, None, 600)
 
 
 # Processes.
