@@ -35,7 +35,7 @@ from workers.backend.exchange import Rest, split
 from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, users_tag
-from workers.backend.work import LazyWork, StockWork, Together, as_it_is
+from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
 from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, known
 from workers.breaking import break_connections
 
@@ -56,7 +56,7 @@ def _explained(method: Method) -> Method:
         try:
             return method(group, *arguments, **named)
         except RuntimeError as error:
-            raise group._explain(error) from error
+            raise_explained(error, group._explain)
 
     return cast(Method, begin)
 
@@ -279,7 +279,8 @@ class RingProcessGroup(dist.ProcessGroup):
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
         is_even = not output_splits and not input_splits
         if is_even and input.nbytes <= SMALL_BYTES and is_plain(output) and is_plain(input):
-            return self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
+            work = self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
+            return StockWork(work, self._explain)
         check_same_type(output, input)
         written, given = Written(output), flat(input).view(torch.uint8)
         rest = self._small.all_to_all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._C._distributed_c10d import Work
@@ -20,6 +20,14 @@ Explain = Callable[[BaseException], BaseException]
 def as_it_is(error: BaseException) -> BaseException:
     """Where nothing more is known."""
     return error
+
+
+def raise_explained(error: BaseException, explain: Explain) -> NoReturn:
+    """Raise what `explain` makes of an error that is being handled."""
+    explained = explain(error)
+    if explained is error:
+        raise error
+    raise explained from error
 
 
 class RingWork(Work):
@@ -157,7 +165,7 @@ class StockWork(Work):
         try:
             return self._work.wait(timeout) if timeout else self._work.wait()
         except RuntimeError as error:
-            raise self._explain(error) from error
+            raise_explained(error, self._explain)
 
     def get_future(self) -> torch.futures.Future[Any]:
         """gloo's."""
