@@ -28,8 +28,11 @@ class Failure:
 
 
 def culprit(failures: Sequence[Failure]) -> Failure:
-    """The failure to report: the nearest to a cause, and of those the first."""
-    return min(failures, key=lambda failure: failure.kind)
+    """The failure to report: the nearest to a cause, and of those the first.
+
+    Of broken connections a wait that timed out is nearer to it: it is what closes the others.
+    """
+    return min(failures, key=lambda failure: (failure.kind, "imed out" not in failure.message))
 
 
 def is_certain(failures: Sequence[Failure]) -> bool:

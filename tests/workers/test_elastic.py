@@ -207,7 +207,7 @@ def test_a_timeout_of_gloo_rebuilds_the_groups_and_no_process(
     assert_every_collective_is_there_and_right(course, 6)
     assert course.members() == [[0, 1, 2, 3]] * 6
     (change,) = course.changes
-    assert "Timed out" in change["broken"] and (change["left"], change["joined"]) == ([], [])
+    assert change["broken"].startswith("rank ") and (change["left"], change["joined"]) == ([], [])
     assert (change["epoch"], change["interrupted"]) == (0, True)
     (again,) = (c for c in course.collectives if c["attempts"] > 1)
     assert (again["index"], again["attempts"]) == (change["before_collective"], 2)
@@ -217,7 +217,7 @@ def test_a_timeout_of_gloo_rebuilds_the_groups_and_no_process(
 def test_connections_that_break_again_and_again_end_the_job(course: Course, job: MakeJob, tmp_path: Path):
     (tmp_path / "hesitates").touch()
     begun = time.monotonic()
-    with pytest.raises(WorkerFailed, match="Timed out"):
+    with pytest.raises(WorkerFailed, match=r"rank \d .*RuntimeError: "):
         course.run(
             job(collectives=6, timeout_s=0.5, schedule="damaged_schedules:hesitating_for_ever", elastic=True), {}
         )

@@ -90,6 +90,14 @@ def test_a_death_is_the_culprit_whoever_complains_first():
     assert is_certain(with_death)
 
 
+def test_of_broken_connections_the_wait_that_timed_out_is_the_cause():
+    complaints = [
+        Failure(0, Kind.CONNECTION, "closed by peer"),
+        Failure(3, Kind.CONNECTION, "Timed out waiting 1000ms"),
+    ]
+    assert culprit(complaints).rank == 3
+
+
 def test_a_wrong_result_outweighs_the_connections_it_breaks():
     reports = [Failure(0, Kind.CONNECTION, "reset"), Failure(2, Kind.FAILED, "element 5"), Failure(1, Kind.FAILED, "")]
     assert culprit(reports).rank == 2
