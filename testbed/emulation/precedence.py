@@ -1,7 +1,7 @@
-"""Open vSwitch goes before everything else on the machine while a testbed is up, as a switch of its own would.
+"""Switches and controller go before everything else on the machine, as they would on machines of their own.
 
 In user space ovs-vswitchd is one process among others: while workers compute, packets and BFD wait for their turn, and
-the WAN stands still for tens of milliseconds. Its threads get real-time priority here; clocks that measure it have more.
+the WAN stands still for tens of milliseconds. Such threads get real-time priority here; clocks that measure have more.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 POLICY = os.SCHED_RR
-FORWARDING, OTHERS = 3, 4
-"""Real-time priorities: of the thread that forwards, and of those that it must not hold up, BFD's among them.
-
-Nobody else uses exactly these with this policy: that is how `restore` knows what it is to restore.
+STEERING, FORWARDING, BESIDE_FORWARDING = 2, 3, 4
+"""Real-time priorities: of the controller, of the thread that forwards, and of those that it must not hold up, BFD's
+among them. Nobody else uses exactly these with this policy: that is how `restore` knows what it is to restore.
 """
+_OURS = (STEERING, FORWARDING, BESIDE_FORWARDING)
 
 
-def put_first(pid: int) -> str:
-    """Give all threads of a process real-time priority; those that they start inherit it.
+def put_first(pid: int, first: int, others: int) -> str:
+    """Give real-time priority to the first thread of a process and to all others; what they start inherits it.
 
     Why not, in words, if the machine does not allow it or somebody has set such a priority already; or nothing.
     """
@@ -31,7 +31,7 @@ def put_first(pid: int) -> str:
         return "it has a real-time priority of somebody else's"
     try:
         for thread in _threads(pid):
-            priority = FORWARDING if thread == pid else OTHERS
+            priority = first if thread == pid else others
             with suppress(ProcessLookupError):
                 os.sched_setscheduler(thread, POLICY, os.sched_param(priority))
     except PermissionError:
@@ -45,7 +45,7 @@ def restore(pid: int) -> None:
     for thread in _threads(pid):
         with suppress(ProcessLookupError, PermissionError):
             ours = os.sched_getscheduler(thread) == POLICY
-            if ours and os.sched_getparam(thread).sched_priority in (FORWARDING, OTHERS):
+            if ours and os.sched_getparam(thread).sched_priority in _OURS:
                 os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
 
 
