@@ -6,6 +6,7 @@ Nobody who tells something ever waits for who listens: a subscriber that falls b
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import threading
 import time
@@ -18,11 +19,14 @@ from testbed.live.protocol import (
     Collective,
     CollectiveEvent,
     Event,
+    LinkEvent,
     LogEntry,
     RatesEvent,
     RoutesEvent,
     to_json,
 )
+
+log = logging.getLogger(__name__)
 
 MAX_WAITING = 2000
 """Events for a subscriber that does not read: minutes of them. Beyond, it is cut off."""
@@ -81,6 +85,8 @@ class Hub:
             if self._subscribers:
                 line = json.dumps(to_json(event), separators=(",", ":")).encode() + b"\n"
                 self._subscribers = {each for each in self._subscribers if each.put(line)}
+        if text and not isinstance(event, (*NOT_LOGGED, LinkEvent)):
+            log.info("%s", text)
         return event
 
     def next_number(self) -> int:
