@@ -106,11 +106,11 @@ def settings_of(
     loaded = load_wan(wan)
     _one_of("--arm", arm, ARMS)
     _one_of("--source", source, SOURCES)
-    period_s = _quantity("--t-wan", t_wan, parse_duration_s, 0.01, 86400, "as 500ms")
-    size_bytes = int(_quantity("--payload", payload, parse_size_bytes, 4, _most_bytes(len(loaded.dcs)), "as 1MiB"))
+    period_s = _quantity("--t-wan", t_wan, parse_duration_s, 0.01, 86400, "500ms")
+    size_bytes = int(_quantity("--payload", payload, parse_size_bytes, 4, _most_bytes(len(loaded.dcs)), "1MiB"))
     if size_bytes % 4:
         raise InputError("a payload is made of whole 32-bit elements", place="--payload", value=payload, remedy="1MiB")
-    every_s = None if every is None else _quantity("--every", every, parse_duration_s, 0.001, 86400, "as 500ms")
+    every_s = None if every is None else _quantity("--every", every, parse_duration_s, 0.001, 86400, "500ms")
     if reorder_every < 0:
         raise InputError("N is a count of collectives", place="--reorder-every", value=reorder_every, remedy="as 4")
     make_policy(policy, ControllerSettings(period_s=period_s))  # Says now what is wrong with it.
@@ -146,7 +146,7 @@ def _quantity(option: str, text: str, parse: Callable[[object], float], low: flo
     except ValueError as error:
         raise InputError(str(error), place=option) from error
     if not low <= value <= high:
-        raise InputError(f"this lies between {low:g} and {high:g}", place=option, value=text, remedy=f"give {example}")
+        raise InputError(f"this lies between {low:g} and {high:g}", place=option, value=text, remedy=f"write it like {example}")
     return value
 
 
