@@ -146,7 +146,8 @@ def _quantity(option: str, text: str, parse: Callable[[object], float], low: flo
     except ValueError as error:
         raise InputError(str(error), place=option) from error
     if not low <= value <= high:
-        raise InputError(f"this lies between {low:g} and {high:g}", place=option, value=text, remedy=f"write it like {example}")
+        message = f"this lies between {low:g} and {high:g}"
+        raise InputError(message, place=option, value=text, remedy=f"write it like {example}")
     return value
 
 

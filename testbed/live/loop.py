@@ -340,8 +340,8 @@ class _Limits:
     def of(self, segments: Segments, dcs: Sequence[str], start: float, end: float) -> float | None:
         """In seconds, for a collective that ran from `start` to `end`; None where DCs are cut off for good."""
         first = max((i for i, (at, _) in enumerate(segments) if at <= start), default=0)
-        during = [(max(at, start), rates) for at, rates in segments[first:] if at <= max(start, end)]
-        during[0] = (start, during[0][1])
+        during = [(start, segments[first][1])]
+        during += [(at, rates) for at, rates in segments[first + 1 :] if start < at <= end]
         key = (tuple(dcs), tuple(during[0][1].items())) if len(during) == 1 else None
         if key is not None and key == self._known[0]:
             return self._known[1]

@@ -24,6 +24,9 @@ SETTINGS = ("rate_bps", "delay_s", "jitter_s", "loss", "up", "blackholed")
 REMEMBERED_S = 600.0
 """How far back capacities are known, for the limits of collectives that take long."""
 
+MAX_REMEMBERED = 5000
+"""And how many changes of them at most."""
+
 SHOWN_LINKS = 3
 
 Segments = Sequence[tuple[float, Mapping[Edge, float]]]
@@ -67,7 +70,7 @@ class LiveNetwork:
         self._sent: dict[Edge, int] = {}
         self._sampled_at = time.monotonic()
         self._flaps: dict[str, threading.Event] = {}
-        self._capacities: deque[tuple[float, Mapping[Edge, float]]] = deque()
+        self._capacities: deque[tuple[float, Mapping[Edge, float]]] = deque(maxlen=MAX_REMEMBERED)
         self._closed = threading.Event()
         self._look("")
         self._thread = threading.Thread(target=self._sample, name="rates", daemon=True)
