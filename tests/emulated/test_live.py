@@ -206,7 +206,6 @@ def test_a_trace_plays_and_stops(testbed, tmp_path):
     assert not testbed.snapshot().trace.playing
     ringroad("trace", "start")
     ringroad("trace", "stop")
-    assert "rows" in ringroad("trace", str(tmp_path / "empty.csv"), code=2) or True
     testbed.shape("tokyo-oregon", rate_bps=100e6)
 
 
@@ -342,7 +341,6 @@ def test_names_complete_in_the_shell(live):
     assert complete("fail", "tokyo", "o") == ["oregon"]
     assert complete("crash", "v") == ["virginia"]
     assert complete("arm", "") == ["static", "wan", "ccl", "joint"]
-    assert complete("heal", "a") == ["all"]
     assert complete("ring", "tokyo,o") == ["tokyo,oregon"]
     assert "mesh4" in complete("up", "m")
 
@@ -390,8 +388,5 @@ def test_the_python_client_refuses_as_the_verbs_do(testbed):
         testbed.fail("tokyo-oregn")
     with pytest.raises(RingroadError, match="lives"):
         testbed.restart("tokyo")
-    if not ringroad("doctor", "--json")["possible"]:
-        return
-    with Client() as other:
-        other.check("fail", link="tokyo-oregon")
+    testbed.check("fail", link="tokyo-oregon")
     assert edge(testbed, "tokyo", "oregon").up

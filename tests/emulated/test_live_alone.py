@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -205,8 +206,6 @@ def test_a_testbed_that_is_killed_is_cleaned_and_nothing_is_left():
     # when its process is killed, and with it nothing else
     ended = os.pidfd_open(facts["pid"])
     os.kill(facts["pid"], signal.SIGKILL)
-    import select
-
     select.select([ended], [], [], 10)
     os.close(ended)
     # then verbs say what to do
