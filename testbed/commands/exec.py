@@ -33,7 +33,10 @@ def execute(
     ],
     arm: Annotated[
         list[str] | None,
-        typer.Option(metavar="ARM[,ARM]", help="static, wan, ccl, joint, or all: the program runs once per arm."),
+        typer.Option(
+            metavar="ARM[,ARM]",
+            help="static, wan, ccl, joint, or all: the program runs once per arm.  [default: joint]",
+        ),
     ] = None,
     workers_per_dc: Annotated[int, typer.Option(metavar="K", min=1, max=64, help="Processes in each DC.")] = 1,
     wan: Annotated[str, typer.Option(help="A built-in WAN, or a file.")] = "mesh4",

@@ -129,9 +129,7 @@ class _Block:
 
 def _block(folder: RunFolder, line: dict[str, Any], step: str) -> _Block:
     block, arm = line["block"], line["arm"]
-    log = folder.logs / f"block{block}-{arm}" / "rank0.log"
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    times = step_times_s(lines, step_pattern(step))
+    times = _steps_s(folder.logs / f"block{block}-{arm}" / "rank0.log", step)
     moves = [r for r in folder.read(block, arm, "reconfigurations") if r["cause"] not in NOT_MOVES]
     return _Block(
         number=block,
@@ -142,6 +140,13 @@ def _block(folder: RunFolder, line: dict[str, Any], step: str) -> _Block:
         changes=folder.read(block, arm, "ring_changes"),
         reconfigurations=len(moves),
     )
+
+
+def _steps_s(log: Path, step: str) -> list[float]:
+    if not log.exists():
+        return []
+    with log.open(errors="replace") as lines:
+        return step_times_s(lines, step_pattern(step))
 
 
 def _arm(blocks: Sequence[_Block], static: Sequence[_Block]) -> ArmTimes:

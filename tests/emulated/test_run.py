@@ -98,6 +98,7 @@ def test_only_the_arms_with_a_ring_agent_measure_and_what_it_took_is_on_record(r
     for arm in ("ccl", "joint"):
         assert [event["before_collective"] for event in considered[arm]] == [4, 8]
         assert all(event["ended_at"] > event["started_at"] for event in considered[arm])
+        assert all(event["rate_bps"] > 0 and event["limit_bps"] > 0 for event in considered[arm])
 
 
 def test_a_report_made_again_says_the_same(run):
