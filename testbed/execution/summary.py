@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.execution.steps import step_pattern, step_times_s
+from testbed.fidelity import Verdict, combine
 from testbed.runfolder import GATE, MANIFEST, SUMMARY_JSON, SUMMARY_TEXT, RunFolder, open_run
 from topologies.errors import RingroadError
 
@@ -189,11 +190,12 @@ def _percentile(values: Sequence[float], share: float) -> float | None:
 
 
 def _reasons(gate: dict[str, Any] | None, arms: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    before = [f"before the arms: {reason}" for reason in gate["reasons"]] if gate else []
-    during = [
-        f"block {line['block']}, {line['arm']}: {reason}" for line in arms for reason in line["verdict"]["reasons"]
-    ]
-    return (*before, *during)
+    before = _verdict(gate) if gate else Verdict(True)
+    return combine(before, {f"block {arm['block']}, {arm['arm']}": _verdict(arm["verdict"]) for arm in arms}).reasons
+
+
+def _verdict(plain: dict[str, Any]) -> Verdict:
+    return Verdict(not plain["reasons"], tuple(plain["reasons"]))
 
 
 def plain(summary: ProgramSummary) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from testbed.execution.summary import ArmTimes, ProgramSummary
 from topologies.units import format_duration
 
 TEXT_WIDTH = 118
+WIDE = 110
 
 _COLUMNS = (
     "wall\ntime",
@@ -28,11 +29,12 @@ _COLUMNS = (
     "reconfig-\nurations",
     "exit\ncode",
 )
+_WIDE_ONLY = ("wall\ntime", "steps", "step\np95", "bulk col-\nlectives", "reconfig-\nurations")
 
 
 def print_summary(summary: ProgramSummary, console: Console) -> None:
-    """Show it."""
-    console.print(_everything(summary))
+    """Show it; on a narrow console the table has fewer columns."""
+    console.print(_everything(summary, console.width >= WIDE))
 
 
 def summary_text(summary: ProgramSummary) -> str:
@@ -43,7 +45,7 @@ def summary_text(summary: ProgramSummary) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def _everything(summary: ProgramSummary) -> Group:
+def _everything(summary: ProgramSummary, wide: bool) -> Group:
     parts: list[RenderableType] = []
     if not summary.trustworthy:
         reasons = "\n".join(f"• {reason}" for reason in summary.reasons)
@@ -52,7 +54,7 @@ def _everything(summary: ProgramSummary) -> Group:
     where = f"  ({summary.wan}, {summary.workers_per_dc} per DC, run {summary.run_id}, {summary.started})"
     parts.append(title.append(where, style="not bold dim"))
     if summary.arms:
-        parts.append(_table(summary))
+        parts.append(_table(summary, wide))
         parts.append(Text(_legend(summary), style="dim"))
     parts += [Text(f"• {note}", style="dim") for note in summary.notes]
     return Group(*parts)
@@ -69,13 +71,15 @@ def _legend(summary: ProgramSummary) -> str:
     )
 
 
-def _table(summary: ProgramSummary) -> Table:
+def _table(summary: ProgramSummary, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     table.add_column("arm", no_wrap=True)
-    for column in _COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
+    shown = [index for index, column in enumerate(_COLUMNS) if wide or column not in _WIDE_ONLY]
+    for index in shown:
+        table.add_column(_COLUMNS[index], justify="right", no_wrap=True)
     for name, arm in summary.arms.items():
-        table.add_row(name, *_cells(name, arm))
+        cells = _cells(name, arm)
+        table.add_row(name, *(cells[index] for index in shown))
     return table
 
 
