@@ -34,6 +34,7 @@ from testbed.fidelity import judge_arm
 from testbed.fidelity_sampling import CpuSampler
 from testbed.interruption import Interrupted
 from testbed.runfolder import RunFolder
+from topologies.errors import RingroadError
 from topologies.units import format_duration
 from workers.job import Agent, Job, Rank, job_to_json
 
@@ -123,7 +124,7 @@ class ProgramRun:
         bed = self._bed
         trace = Trace(capacities(bed.wan, self._instants), started_at)
         limits = Limits([(started_at + at_s, rates) for at_s, rates in trace.segments], bed.wan.dcs)
-        collected = Collected([place.dc for place in self._places], limits, self._record, self._announce)
+        collected = Collected([place.dc for place in self._places], limits, self._record_or_end, self._announce)
         with (
             network_sources(bed, trace) as sources,
             BandwidthService(bed.state / "bandwidths.sock", sources),
@@ -139,10 +140,11 @@ class ProgramRun:
             ranks.start(self._bed.dc, self._setting.program.command, self._environment, self._trouble)
             self._player.start(started_at)
             timeout_s = self._experiment.timeouts.arm_s
-            if not ranks.wait(self._setting.watch.fileno(), started_at + timeout_s):
-                self._setting.watch.check()
-                if self._troubles:
-                    raise self._troubles[0]
+            done = ranks.wait(self._setting.watch.fileno(), started_at + timeout_s)
+            self._setting.watch.check()
+            if self._troubles:
+                raise self._troubles[0]
+            if not done:
                 raise OutOfTime(
                     f"block {self._block.block}, {self._arm.name}: not done after {format_duration(timeout_s)}",
                     "give more with --timeout; the outputs of all ranks are kept in the run folder",
@@ -196,6 +198,13 @@ class ProgramRun:
 
     def _record(self, kind: str, entry: dict[str, Any]) -> None:
         self._setting.folder.append(self._block.block, self._arm.name, kind, entry)
+
+    def _record_or_end(self, kind: str, entry: dict[str, Any]) -> None:
+        """For threads: what cannot be kept, as on a full disk, ends the arm."""
+        try:
+            self._record(kind, entry)
+        except RingroadError as error:
+            self._trouble(error)
 
     def _announce(self, dcs: Sequence[str]) -> None:
         if self._experiment.controller.demands == "announced":
