@@ -37,6 +37,7 @@ from testbed.emulation.shaper import QueueStatus, Shaper
 from testbed.emulation.signals import deferred_signals
 from testbed.emulation.trafficcontrol import TrafficControlError
 from testbed.feed import Feed, FeedSettings
+from testbed.kernels.choosing import IMPAIRMENTS
 from testbed.wiring import wiring_of
 from topologies import Edge, EdgeProperties, InputError, Link, RingroadError, Wan
 from topologies.errors import refused_by_system
@@ -151,13 +152,14 @@ class Testbed:
         delay_s: float | None = None,
         jitter_s: float | None = None,
         loss: float | None = None,
+        reorder: float | None = None,
         direction: Edge | None = None,
     ) -> None:
         """Change what a link does to packets, in place; None keeps. Both directions unless `direction` names one.
 
         Returns once the kernel holds it; the controller hears of rates through the feed.
         """
-        given = {"rate_bps": rate_bps, "delay_s": delay_s, "jitter_s": jitter_s, "loss": loss}
+        given = {"rate_bps": rate_bps, "delay_s": delay_s, "jitter_s": jitter_s, "loss": loss, "reorder": reorder}
         changed = {name: value for name, value in given.items() if value is not None}
         edges = self.wan.link(link).edges
         if direction is not None and direction not in edges:
@@ -435,8 +437,8 @@ class Testbed:
         )
 
     def _note_what_is_missing(self, wanted: Mapping[Edge, EdgeProperties]) -> None:
-        asked = [name for name in ("delay_s", "jitter_s", "loss") if any(getattr(p, name) for p in wanted.values())]
-        note = "this kernel has no netem: links have their rates, but neither delay, jitter nor loss"
+        asked = any(getattr(properties, name) for name in IMPAIRMENTS for properties in wanted.values())
+        note = "this kernel has no netem: links have their rates, but neither delay, jitter, loss nor reordering"
         if asked and not self.capabilities.netem:
             self._note(note)
 

@@ -62,6 +62,7 @@ class ToleranceSpec(Strict):
 
     goodput_min: Annotated[float, Field(gt=0, le=1)] = 0.95
     goodput_max: Annotated[float, Field(ge=1, le=2)] = 1.02
+    rtt_error_max: Annotated[float, Field(gt=0, le=1)] = 0.02
     cpu_idle_min: Annotated[float, Field(ge=0, lt=1)] = 0.03
     starved_seconds_max: Annotated[float, Field(ge=0, le=1)] = 0.2
     stray_drops_max: CountOrNone = 0

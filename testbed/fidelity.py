@@ -1,7 +1,7 @@
 """Is this run to be trusted? Judges what was measured; measures nothing itself. Pure.
 
-Before the arms: does every link carry what it is set to, all at once? During each arm: did the machine have time left,
-and did packets get lost anywhere but in the queues of the emulated links?
+Before the arms: does every link carry what it is set to, all at once? What single packets meet is for `edgefidelity`.
+During each arm: did the machine have time left, and did packets get lost anywhere but in the emulated links' queues?
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ MAX_REASONS = 5
 class Tolerance:
     """From where on a run is not to be trusted.
 
-    Goodput ÷ set rate lies between `goodput_min` and `goodput_max`. A second in which less than `cpu_idle_min` of all
-    CPUs was idle is a starved one, and at most `starved_seconds_max` of all seconds may be (both shares, 0 to 1).
+    Goodput ÷ set rate lies between `goodput_min` and `goodput_max`. A link's round trip differs from what it is set to
+    by at most `rtt_error_max` (a share of it; a millisecond is always granted). A second in which less than
+    `cpu_idle_min` of all CPUs was idle is a starved one, and at most `starved_seconds_max` of all seconds may be (both
+    shares, 0 to 1).
     `stray_drops_max` packets may be lost outside the emulated links' queues.
     """
 
     goodput_min: float = 0.95
     goodput_max: float = 1.02
+    rtt_error_max: float = 0.02
     cpu_idle_min: float = 0.03
     starved_seconds_max: float = 0.2
     stray_drops_max: int = 0
@@ -65,7 +68,7 @@ class Verdict:
 def judge_links(goodputs: Sequence[Goodput], tolerance: Tolerance) -> Verdict:
     """Of the gate before the arms. A gate that measured nothing is not passed."""
     if not goodputs:
-        return _verdict(["no link was measured"], {"links": 0})
+        return verdict_of(["no link was measured"], {"links": 0})
     ratios = {g.edge: g.goodput_bps / g.set_bps for g in goodputs}
     reasons = [
         f"{_arrow(g.edge)} carries {format_rate(g.goodput_bps)} of {format_rate(g.set_bps)}: "
@@ -82,7 +85,7 @@ def judge_links(goodputs: Sequence[Goodput], tolerance: Tolerance) -> Verdict:
             for g in goodputs
         ],
     }
-    return _verdict(reasons, figures)
+    return verdict_of(reasons, figures)
 
 
 def judge_arm(cpu: Sequence[CpuSample], stray_drops: Mapping[str, int], tolerance: Tolerance) -> Verdict:
@@ -115,7 +118,7 @@ def judge_arm(cpu: Sequence[CpuSample], stray_drops: Mapping[str, int], toleranc
         reasons.append(
             f"packets were dropped outside the emulated links' queues: {sum(lost.values())} in all, {places}"
         )
-    return _verdict(reasons, figures)
+    return verdict_of(reasons, figures)
 
 
 def combine(gate: Verdict, arms: Mapping[str, Verdict]) -> Verdict:
@@ -149,7 +152,8 @@ def verdict_from_json(plain: Mapping[str, Any]) -> Verdict:
     return Verdict(bool(plain["trustworthy"]), tuple(plain["reasons"]), dict(plain["figures"]))
 
 
-def _verdict(reasons: Iterable[str], figures: dict[str, Any]) -> Verdict:
+def verdict_of(reasons: Iterable[str], figures: dict[str, Any]) -> Verdict:
+    """Trustworthy if there is no reason against it."""
     reasons = list(reasons)
     return Verdict(not reasons, _shortened(reasons), figures)
 

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from testbed.kernels import inside
+
 REFRESHES_PER_SECOND = 1
 """The run needs the machine more than the bar does."""
 
@@ -108,9 +110,36 @@ class Bar(Reporter):
         self._bar.advance(self._task)
 
 
+class Outwards(Reporter):
+    """Inside a user-mode kernel: everything is told to whoever booted it, who shows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._relay = inside.Relay()
+
+    def keep_in(self, folder: Path) -> None:
+        """See `Progress`."""
+        super().keep_in(folder)
+        self._relay.progress("keep_in", str(folder))
+
+    def begin(self, total: int) -> None:
+        """See `Progress`."""
+        self._relay.progress("begin", total)
+
+    def phase(self, text: str) -> None:
+        """See `Progress`."""
+        self._relay.progress("phase", text)
+
+    def advance(self) -> None:
+        """See `Progress`."""
+        self._relay.progress("advance")
+
+
 def reporter(quiet: bool) -> Reporter:
     """The kind of progress that fits what stderr is."""
     if quiet:
         return Reporter()
+    if inside.is_inside():
+        return Outwards()
     console = Console(stderr=True)
     return Bar(console) if console.is_terminal else Lines()

@@ -52,15 +52,8 @@ class RunFolder:
         RingroadError if it cannot be written to, InputError if `out` holds something already.
         """
         path = out if out is not None else Path("runs") / folder_name(name, run_id, now or datetime.now(UTC))
+        make_empty(path, exist_ok=out is not None)
         try:
-            path.mkdir(parents=True, exist_ok=out is not None)
-            if any(path.iterdir()):
-                raise InputError(
-                    "the run folder holds something already",
-                    place="--out",
-                    value=str(path),
-                    remedy="give a folder that is empty or does not exist: results are never overwritten",
-                )
             folder = cls(path)
             (path / "logs").mkdir()
             (path / "blocks").mkdir()
@@ -158,6 +151,22 @@ class RunFolder:
                 _write_whole(self._descriptors[file], line)
             except OSError as error:
                 raise _cannot_keep(file, error, self._unwritable) from error
+
+
+def make_empty(path: Path, exist_ok: bool = True) -> None:
+    """The folder, empty. RingroadError if it cannot be made, InputError if it holds something already."""
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+        filled = any(path.iterdir())
+    except OSError as error:
+        raise _cannot_keep(path, error, ELSEWHERE) from error
+    if filled:
+        raise InputError(
+            "the run folder holds something already",
+            place="--out",
+            value=str(path),
+            remedy="give a folder that is empty or does not exist: results are never overwritten",
+        )
 
 
 def open_run(path: Path) -> RunFolder:

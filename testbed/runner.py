@@ -9,7 +9,6 @@ import logging
 import platform
 import time
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,17 +20,14 @@ from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.programs import require
 from testbed.experiment import Experiment, blocks_plan
-from testbed.fidelity import Goodput, Verdict, judge_links
+from testbed.gate import gate
+from testbed.kernels.inside import ran_on
 from testbed.launching import blaming, launcher
-from testbed.measure import goodput, pinned_to_edges
 from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from testbed.startorder import measure_start_order
 
 log = logging.getLogger(__name__)
-
-GATE_S = 3.0
-"""How long every link is loaded before the arms."""
 
 PACKAGES = ("ringroad", "torch", "ryu", "os-ken", "eventlet", "mininet", "pyroute2", "numpy")
 
@@ -64,7 +60,7 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
 def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
     socket = bed.state / "workers.sock"
     with launcher(bed, socket, folder.logs / "workers.log") as process, blaming(bed, process, socket):
-        progress.phase("fidelity gate: loading every link at once")
+        progress.phase("fidelity gate: probing every link, then loading all at once")
         folder.write_json(GATE, gate(bed, experiment))
         plan = blocks_plan(experiment)
         progress.begin(len(plan) * len(experiment.arms) * experiment.collectives)
@@ -80,21 +76,6 @@ def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: P
                 run_arm(setting, block, arm, start_order)
 
 
-def gate(bed: Testbed, experiment: Experiment) -> Verdict:
-    """Load every directed link at once at the highest rate that it is given, and judge whether it carries that."""
-    bed.reset()
-    bed.shape_many(
-        {
-            edge: replace(bed.wan.edges[edge], rate_bps=rate_bps)
-            for edge, rate_bps in experiment.peak_rates_bps().items()
-        }
-    )
-    with pinned_to_edges(bed):
-        measured = goodput(bed, seconds=GATE_S)
-    goodputs = [Goodput(edge, each.rate_bps, each.delivered_bps) for edge, each in measured.items()]
-    return judge_links(goodputs, experiment.tolerance)
-
-
 def manifest(experiment: Experiment, bed: Testbed) -> dict[str, Any]:
     """What a reader needs to repeat the run or to doubt it."""
     return {
@@ -107,6 +88,7 @@ def manifest(experiment: Experiment, bed: Testbed) -> dict[str, Any]:
         "capabilities": bed.capabilities,
         "machine": {**machine.describe(), "ringroad": machine.commit()},
         "kernel": platform.release(),
+        "ran_on": ran_on(),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
     }

@@ -46,12 +46,16 @@ class Site:
 
 @dataclass(frozen=True)
 class EdgeProperties:
-    """What one direction of a link does to packets. Loss is a probability, 0 ≤ loss < 1."""
+    """What one direction of a link does to packets. Loss and reorder are probabilities, from 0 to below 1.
+
+    A packet that is reordered waits for no delay and so overtakes those that do.
+    """
 
     rate_bps: float
     delay_s: float = 0.0
     jitter_s: float = 0.0
     loss: float = 0.0
+    reorder: float = 0.0
 
     def __post_init__(self) -> None:
         checks = (
@@ -63,11 +67,16 @@ class EdgeProperties:
             ("delay_s", 0 <= self.delay_s <= 10, "a delay from 0 to 10 s, as 25ms"),
             ("jitter_s", 0 <= self.jitter_s <= 10, "a jitter from 0 to 10 s, as 1ms"),
             ("loss", 0 <= self.loss < 1, "a probability from 0 to below 1, as 0.001"),
+            ("reorder", 0 <= self.reorder < 1, "a probability from 0 to below 1, as 0.01"),
         )
         for name, good, remedy in checks:
             value = getattr(self, name)
             if not (math.isfinite(value) and good):
                 raise InputError(f"{name} is out of range", value=value, remedy=f"give {remedy}")
+        if self.reorder and not self.delay_s:
+            raise InputError(
+                "without a delay no packet can overtake another", value=self.reorder, remedy="give a delay as well"
+            )
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,9 @@ def _properties(link: Link) -> tuple[str, str]:
 def _delay(properties: EdgeProperties) -> str:
     text = format_duration(properties.delay_s) if properties.delay_s else "none"
     text += f" ± {format_duration(properties.jitter_s)}" if properties.jitter_s else ""
-    return text + (f", loss {properties.loss:.2g}" if properties.loss else "")
+    for word, share in (("loss", properties.loss), ("reorder", properties.reorder)):
+        text += f", {word} {share:.2g}" if share else ""
+    return text
 
 
 def _length(length_km: float | None) -> tuple[str, str]:

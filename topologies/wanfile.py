@@ -39,6 +39,7 @@ class PropertiesEntry(Strict):
     delay: Duration | None = None
     jitter: Duration | None = None
     loss: Probability | None = None
+    reorder: Probability | None = None
 
 
 class SiteEntry(Strict):
@@ -135,9 +136,20 @@ def _link_faults(spec: WanSpec) -> Iterator[Fault]:
         if a == b:
             remedy = "name two sites, or delete the link"
             yield Fault(("links", index, "between"), "a link joins two different sites", a, remedy)
+        for way, entries in (("", (link,)), ("reverse", (link.reverse, link))):
+            if _given("reorder", *entries, spec.defaults) and not _given("delay", *entries, spec.defaults):
+                place = ("links", index, *([way] if way else []))
+                remedy = "give it a delay as well, or leave reorder out"
+                yield Fault(place, "without a delay no packet can overtake another", link.reorder, remedy)
         if link.rate is None and spec.defaults.rate is None:
             remedy = "add rate: 100mbit here, or under defaults:"
             yield Fault(("links", index), f"the link {a}-{b} has no rate", remedy=remedy)
+
+
+def _given(name: str, *entries: PropertiesEntry) -> float | None:
+    """A property from the first entry that gives it."""
+    given = (getattr(entry, name) for entry in entries)
+    return next((value for value in given if value is not None), None)
 
 
 def _link(entry: LinkEntry, defaults: PropertiesEntry) -> Link:
@@ -147,12 +159,9 @@ def _link(entry: LinkEntry, defaults: PropertiesEntry) -> Link:
 
 def _properties(*entries: PropertiesEntry) -> EdgeProperties:
     """Each property from the first entry that gives it."""
-
-    def _first(name: str, otherwise: float) -> float:
-        given = (getattr(entry, name) for entry in entries)
-        return next((value for value in given if value is not None), otherwise)
-
-    return EdgeProperties(_first("rate", math.nan), _first("delay", 0.0), _first("jitter", 0.0), _first("loss", 0.0))
+    rate = _given("rate", *entries)
+    others = (_given(name, *entries) or 0.0 for name in ("delay", "jitter", "loss", "reorder"))
+    return EdgeProperties(math.nan if rate is None else rate, *others)
 
 
 def _site_entry(site: Site) -> dict[str, Any]:
@@ -181,4 +190,5 @@ def _properties_entry(properties: EdgeProperties) -> dict[str, float]:
         "delay": properties.delay_s,
         "jitter": properties.jitter_s,
         "loss": properties.loss,
+        "reorder": properties.reorder,
     }

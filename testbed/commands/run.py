@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.commands.options import AsJson
+from testbed.commands.options import AsJson, KernelOption
 from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
+from testbed.kernels.choosing import Kernel
 from topologies.errors import RingroadError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def run(
     elastic: Annotated[
         bool, typer.Option("--elastic", help="A worker that dies does not end the run: the others go on.")
     ] = False,
+    kernel: KernelOption = Kernel.AUTO,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only warnings.")] = False,
 ) -> None:
@@ -41,6 +43,7 @@ def run(
     Examples:
       ringroad run experiments/quickstart.yaml
       ringroad run experiments/quickstart.yaml --blocks 2 --arms static,joint --json >summary.json
+      ringroad run experiments/short.yaml --kernel uml
     """
     from testbed.experiment import load_experiment
     from testbed.progress import reporter
@@ -52,16 +55,22 @@ def run(
     )
     progress = reporter(quiet)
     with interruptible():
-        exit_code = _run(experiment, out, progress, as_json)
+        exit_code = _run(experiment, out, kernel, progress, as_json)
     raise typer.Exit(exit_code)
 
 
-def _run(experiment: Experiment, out: Path | None, progress: Reporter, as_json: bool) -> int:
+def _run(experiment: Experiment, out: Path | None, kernel: Kernel, progress: Reporter, as_json: bool) -> int:
+    from testbed.kernels.inside import is_inside
+    from testbed.runelsewhere import run_elsewhere
     from testbed.runner import run_experiment
 
     try:
         with progress.shown():
-            run_experiment(experiment, progress, out)
+            exit_code = run_elsewhere(experiment, kernel, progress, out)
+            if exit_code is None:
+                run_experiment(experiment, progress, out)
+            elif exit_code == INTERRUPTED_EXIT_CODE:
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         log.warning("interrupted: what was measured is kept")
         _report_what_there_is(progress.folder, as_json)
@@ -69,6 +78,11 @@ def _run(experiment: Experiment, out: Path | None, progress: Reporter, as_json: 
     except RingroadError:
         _report_what_there_is(progress.folder, as_json)
         raise
+    if is_inside():
+        return 0  # Who booted this kernel reports: there it is faster, and on a terminal.
+    if exit_code:  # Why, has been said inside.
+        _report_what_there_is(progress.folder, as_json)
+        return exit_code
     summary = _report(progress.folder, as_json)
     return summary.exit_code if summary is not None else 0
 
@@ -84,10 +98,11 @@ def _report_what_there_is(folder: Path | None, as_json: bool) -> None:
 def _report(folder: Path | None, as_json: bool) -> Summary | None:
     """Write and show the report, if there is anything to report on."""
     from testbed.commands.report import show
+    from testbed.kernels.inside import is_inside
     from testbed.report.make import make_report
     from testbed.runfolder import MANIFEST
 
-    if folder is None or not (folder / MANIFEST).exists():
+    if folder is None or not (folder / MANIFEST).exists() or is_inside():
         return None
     summary = make_report(folder)
     show(summary, as_json)

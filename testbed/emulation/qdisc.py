@@ -22,14 +22,14 @@ BURST_S = 0.004
 """Tokens that may gather: what a timer that fires late on a busy core does not cost the link."""
 MIN_BURST_FRAMES = 2
 QUEUE_S = 0.05
-"""Length of a queue, in time at the set rate."""
+"""Least length of a queue, in time at the set rate; the product of bandwidth and round trip where that is more."""
 MIN_QUEUE_FRAMES = 16
 
 TICK_NS = 64
 """The kernel tells a bucket's depth as time at its rate, in units of 64 ns."""
 
 TBF_PARMS, TBF_RATE64, TBF_BURST = 1, 4, 6
-NETEM_LATENCY64, NETEM_JITTER64 = 10, 11
+NETEM_REORDER, NETEM_LATENCY64, NETEM_JITTER64 = 3, 10, 11
 LINKLAYER_ETHERNET = 1
 _TBF = struct.Struct("=BBHhHI BBHhHI III")
 _NETEM = struct.Struct("=IIIIII")
@@ -46,12 +46,16 @@ class TokenBucket:
 
 @dataclass(frozen=True)
 class Impairment:
-    """A netem. `loss` is a probability in units of 2⁻³²; `limit_packets` holds what is in flight and what waits."""
+    """A netem. `loss` and `reorder` are probabilities in units of 2⁻³².
+
+    `limit_packets` holds what is in flight and what waits.
+    """
 
     delay_ns: int
     jitter_ns: int
     loss: int
     limit_packets: int
+    reorder: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class QdiscTree:
         if self.impairment is None:
             return EdgeProperties(rate_bps)
         netem = self.impairment
-        return EdgeProperties(rate_bps, netem.delay_ns / 1e9, netem.jitter_ns / 1e9, netem.loss / 2**32)
+        shares = netem.loss / 2**32, netem.reorder / 2**32
+        return EdgeProperties(rate_bps, netem.delay_ns / 1e9, netem.jitter_ns / 1e9, *shares)
 
 
 def wanted_tree(properties: EdgeProperties, netem: bool) -> QdiscTree:
@@ -79,12 +84,15 @@ def wanted_tree(properties: EdgeProperties, netem: bool) -> QdiscTree:
     bucket = TokenBucket(rate, burst, min(limit, 2**32 - 1))
     if not netem:
         return QdiscTree(bucket, None)
-    in_flight = math.ceil(rate * (properties.delay_s + properties.jitter_s) / FRAME_BYTES)
-    waiting = math.ceil(limit / FRAME_BYTES)
+    one_way_s = properties.delay_s + properties.jitter_s
+    in_flight = math.ceil(rate * one_way_s / FRAME_BYTES)
+    # A sender that halves its window when the queue overflows must not leave the link idle: a round trip's worth.
+    waiting = math.ceil(max(limit, rate * 2 * one_way_s) / FRAME_BYTES)
     delay, jitter = round(properties.delay_s * 1e9), round(properties.jitter_s * 1e9)
     # Small packets fill a queue that is counted in packets: acknowledgements come one for each two full frames.
     packets = 2 * (in_flight + waiting)
-    return QdiscTree(bucket, Impairment(delay, jitter, min(round(properties.loss * 2**32), 2**32 - 1), packets))
+    loss, reorder = (min(round(share * 2**32), 2**32 - 1) for share in (properties.loss, properties.reorder))
+    return QdiscTree(bucket, Impairment(delay, jitter, loss, packets, reorder))
 
 
 def encode_bucket(bucket: TokenBucket) -> bytes:
@@ -111,17 +119,20 @@ def decode_bucket(options: bytes) -> TokenBucket:
 
 def encode_impairment(netem: Impairment) -> bytes:
     """TCA_OPTIONS of a netem."""
-    fixed = _NETEM.pack(0, netem.limit_packets, netem.loss, 0, 0, 0)
+    gap = 1 if netem.reorder else 0  # Every packet may be the one that overtakes.
+    fixed = _NETEM.pack(0, netem.limit_packets, netem.loss, gap, 0, 0)
+    reorder = attribute(NETEM_REORDER, struct.pack("=II", netem.reorder, 0))
     delay = attribute(NETEM_LATENCY64, struct.pack("=q", netem.delay_ns))
-    return fixed + delay + attribute(NETEM_JITTER64, struct.pack("=q", netem.jitter_ns))
+    return fixed + reorder + delay + attribute(NETEM_JITTER64, struct.pack("=q", netem.jitter_ns))
 
 
 def decode_impairment(options: bytes) -> Impairment:
     """What the kernel says of a netem."""
-    _, limit, loss, _, _, _ = _NETEM.unpack(options[: _NETEM.size])
+    _, limit, loss, gap, _, _ = _NETEM.unpack(options[: _NETEM.size])
     found = dict(attributes(options[_NETEM.size :]))
     delay, jitter = (struct.unpack("=q", found[kind])[0] for kind in (NETEM_LATENCY64, NETEM_JITTER64))
-    return Impairment(delay, jitter, loss, limit)
+    reorder = struct.unpack_from("=I", found[NETEM_REORDER])[0] if gap else 0
+    return Impairment(delay, jitter, loss, limit, reorder)
 
 
 def holds(tree: QdiscTree, wanted: QdiscTree) -> bool:

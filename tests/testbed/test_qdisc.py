@@ -53,8 +53,10 @@ def test_more_rate_or_more_delay_makes_netem_hold_more():
     def held(rate_bps, delay_s):
         return wanted_tree(EdgeProperties(rate_bps, delay_s), netem=True).impairment.limit_packets
 
-    # 12.5 MB/s × 250 ms = 3,125,000 B = 346.7 frames
-    assert held(100e6, 0.25) == 2 * (347 + 70)
+    # 12.5 MB/s × 250 ms = 3,125,000 B = 346.7 frames; a round trip's worth of queue are 6,250,000 B = 693.4 frames
+    assert held(100e6, 0.25) == 2 * (347 + 694)
+    # 12.5 MB/s × 20 ms = 250,000 B = 27.7 frames; a round trip's 500,000 B are less than 50 ms of queue
+    assert held(100e6, 0.02) == 2 * (28 + 70)
     # 125 MB/s × 25 ms the same; 50 ms of queue are 6,250,000 B = 693.4 frames
     assert held(1e9, 0.025) == 2 * (347 + 694)
 
@@ -80,7 +82,7 @@ def test_a_rate_that_needs_64_bits_is_told_in_64_bits():
 
 @given(RATES, st.booleans())
 def test_what_is_encoded_is_held_when_it_comes_back(rate_bps, netem):
-    wanted = wanted_tree(EdgeProperties(rate_bps, 0.01, 0.001, 0.01), netem)
+    wanted = wanted_tree(EdgeProperties(rate_bps, 0.01, 0.001, 0.01, 0.02), netem)
     bucket = decode_bucket(encode_bucket(wanted.bucket))
     impairment = decode_impairment(encode_impairment(wanted.impairment)) if wanted.impairment else None
     assert holds(QdiscTree(bucket, impairment), wanted)
@@ -94,12 +96,21 @@ def test_every_rate_lets_full_frames_pass_and_is_rounded_down_by_less_than_a_byt
     assert 0 <= rate_bps - tree.properties.rate_bps < 8
 
 
-@given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 0.999))
-def test_properties_come_back_from_the_tree(delay_s, jitter_s, loss):
-    back = wanted_tree(EdgeProperties(100e6, delay_s, jitter_s, loss), netem=True).properties
+@given(st.floats(1e-9, 10), st.floats(0, 10), st.floats(0, 0.999), st.floats(0, 0.999))
+def test_properties_come_back_from_the_tree(delay_s, jitter_s, loss, reorder):
+    back = wanted_tree(EdgeProperties(100e6, delay_s, jitter_s, loss, reorder), netem=True).properties
     assert back.delay_s == pytest.approx(delay_s, abs=1e-9)
     assert back.jitter_s == pytest.approx(jitter_s, abs=1e-9)
     assert back.loss == pytest.approx(loss, abs=1e-9)
+    assert back.reorder == pytest.approx(reorder, abs=1e-9)
+
+
+def test_reordering_is_laid_out_as_the_kernel_reads_it():
+    # a quarter of 2³² in TCA_NETEM_REORDER, and every packet may be the one (gap 1); none: gap 0
+    encoded = encode_impairment(Impairment(25_000_000, 0, 0, 100, 2**30))
+    assert struct.unpack_from("=IIIIII", encoded)[3] == 1
+    assert dict(attributes(encoded[24:]))[3] == struct.pack("=II", 2**30, 0)
+    assert struct.unpack_from("=IIIIII", encode_impairment(Impairment(25_000_000, 0, 0, 100)))[3] == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""The user-mode kernels of this machine: which there are, and what each is started with. Boots nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.kernels import xstate
+from testbed.kernels.choosing import Kernel
+from topologies.errors import RingroadError
+
+DEBIAN_BINARY = Path("/usr/bin/linux.uml")
+DEBIAN_MODULES = Path("/usr/lib/uml/modules")
+INSTALL_REMEDY = "install it: apt-get install user-mode-linux (scripts/setup does that)"
+VERSION_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Image:
+    """A user-mode kernel. `modules` is the folder of its modules, None where all is built in.
+
+    `preload` is a library that the binary needs on this processor. In virtual time only waiting takes time.
+    """
+
+    kernel: Kernel
+    binary: Path
+    version: str
+    modules: Path | None = None
+    preload: Path | None = None
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def virtual_time(self) -> bool:
+        """Whether its clock is its own."""
+        return self.kernel is Kernel.EXACT
+
+
+def why_not(kernel: Kernel) -> str:
+    """Empty where this kernel can be started here, else why it cannot and what would help."""
+    try:
+        image(kernel)
+    except RingroadError as error:
+        return f"{error.message} ({error.remedy})"
+    return ""
+
+
+def image(kernel: Kernel) -> Image:
+    """The image of `uml` or `exact`. RingroadError with the remedy if there is none."""
+    if kernel is Kernel.EXACT:
+        return _exact()
+    return _debian()
+
+
+def _exact() -> Image:
+    try:
+        from testbed.kernels import exactkernel
+    except ImportError:
+        raise RingroadError("the exact kernel is not built", "run scripts/build-exact-kernel") from None
+    built = exactkernel.require()
+    return Image(Kernel.EXACT, built.path, built.release, arguments=("time-travel=inf-cpu",))
+
+
+def _debian(binary: Path = DEBIAN_BINARY) -> Image:
+    if not binary.exists():
+        raise RingroadError("Debian's user-mode kernel is not installed", INSTALL_REMEDY)
+    version = version_of(binary)
+    modules = DEBIAN_MODULES / version
+    if not modules.is_dir():
+        raise RingroadError(f"{binary} is {version}, and its modules are not in {modules}", INSTALL_REMEDY)
+    return Image(Kernel.UML, binary, version, modules, xstate.library())
+
+
+def version_of(binary: Path) -> str:
+    """What the binary says its version is. RingroadError if it is no user-mode kernel."""
+    try:
+        done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RingroadError(f"{binary} cannot be started: {error}", INSTALL_REMEDY) from error
+    said = done.stdout.split()
+    if done.returncode != 0 or len(said) != 1 or not said[0][0].isdigit():
+        raise RingroadError(f"{binary} is no user-mode kernel: it has no version", INSTALL_REMEDY)
+    return said[0]
