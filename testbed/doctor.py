@@ -44,7 +44,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Everything, in the order in which one would mend it. Takes about a second."""
     looks: list[Callable[[], Iterator[Finding]]] = [_user, _machine, _python, _programs, _modules, _stacks]
-    looks += [_open_vswitch, _kernel, _state]
+    looks += [_open_vswitch, _kernel, _other_kernels, _state]
     return [finding for look in looks for finding in look()]
 
 
@@ -120,7 +120,7 @@ def _kernel() -> Iterator[Finding]:
         yield Finding("kernel", "bad", error.message, error.remedy)
         return
     yield Finding("kernel", "good", found.kernel)
-    other = "use a kernel that has it; Debian's own kernels do"
+    other = "use a kernel that has it, as Debian's own do, or a user-mode kernel: ringroad run --kernel uml"
     yield Finding("rates (tbf)", "good" if found.tbf else "bad", _has(found.tbf), "" if found.tbf else other)
     netem = "links have rates, but neither delay, jitter nor loss; " + other
     yield Finding("delay and loss (netem)", *_limited(found.netem), "" if found.netem else netem)
@@ -134,6 +134,18 @@ def _kernel() -> Iterator[Finding]:
     cubic = "cubic" in found.congestion_controls
     remedy = "" if cubic else "modprobe tcp_cubic, or name another one in the experiment: congestion_control: reno"
     yield Finding("congestion control", "good" if cubic else "limited", controls, remedy)
+
+
+def _other_kernels() -> Iterator[Finding]:
+    from testbed.kernels import images
+    from testbed.kernels.choosing import Kernel
+
+    try:
+        image = images.image(Kernel.UML)
+    except (RingroadError, OSError) as error:
+        yield Finding("user-mode kernel", "limited", str(error).partition("\n")[0], getattr(error, "remedy", ""))
+    else:
+        yield Finding("user-mode kernel", "good", f"{image.version} ({image.binary})")
 
 
 def _state() -> Iterator[Finding]:

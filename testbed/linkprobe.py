@@ -15,9 +15,14 @@ import time
 from typing import Any
 
 PACKET = struct.Struct("!Qd")
-"""Number of the packet, and when it was sent (s, CLOCK_MONOTONIC): all sites share the machine's clock."""
+"""Number of the packet, and when it was sent (s, CLOCK_REALTIME, in which the kernel stamps what arrives)."""
 
+TIMESTAMP = struct.Struct("@qq")
+"""Seconds and nanoseconds, as SO_TIMESTAMPNS has them."""
+
+SO_TIMESTAMPNS = 35
 PACKET_BYTES = 100
+STAMP_BYTES = socket.CMSG_SPACE(TIMESTAMP.size)
 BUFFER_BYTES = 4 * 2**20
 
 
@@ -43,17 +48,16 @@ def probe(end: socket.socket, plan: Plan) -> dict[str, list[list[float]]]:
     number = 0
     while (now := time.monotonic()) < plan.end_at:
         if now >= plan.due_at(number):
-            packet = PACKET.pack(number, now).ljust(PACKET_BYTES, b"\0")
             for peer in plan.peers:
-                end.sendto(packet, peer)
+                end.sendto(PACKET.pack(number, time.time()).ljust(PACKET_BYTES, b"\0"), peer)
             number += 1
             continue
         until = min(plan.due_at(number), plan.end_at)
         if select.select([end], [], [], max(0.0, until - now))[0]:
-            packet, (address, _) = end.recvfrom(PACKET_BYTES)
-            arrived_at = time.monotonic()
+            packet, stamps, _, (address, _) = end.recvmsg(PACKET_BYTES, STAMP_BYTES)
+            seconds, nanoseconds = TIMESTAMP.unpack_from(stamps[0][2])
             its_number, sent_at = PACKET.unpack_from(packet)
-            arrived.setdefault(address, []).append([its_number, arrived_at - sent_at])
+            arrived.setdefault(address, []).append([its_number, seconds + nanoseconds / 1e9 - sent_at])
     return arrived
 
 
@@ -61,6 +65,7 @@ def main() -> None:
     """See the module."""
     end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    end.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     end.bind(("", 0))
     print("ready", end.getsockname()[1], flush=True)
     plan = Plan(json.loads(sys.stdin.readline()))

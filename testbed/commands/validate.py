@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from testbed.commands.options import KernelOption
+from testbed.kernels.choosing import Kernel
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -32,6 +36,7 @@ def validate(
         bool,
         typer.Option("--schema", callback=_schema, is_eager=True, help="The JSON schema of such files, for editors."),
     ] = False,
+    kernel: KernelOption = Kernel.AUTO,
 ) -> None:
     """Check an experiment's file without running it; show the plan and how long it will take. Needs no root.
 
@@ -44,12 +49,23 @@ def validate(
 
     if file is None:
         raise typer.BadParameter("give the experiment's file, or --schema", param_hint="EXPERIMENT.yaml")
-    for line in describe(load_experiment(file)):
+    experiment = load_experiment(file)
+    for line in describe(experiment, _kernel(experiment, kernel)):
         typer.echo(line)
 
 
-def describe(experiment: Experiment) -> list[str]:
-    """The plan, line by line."""
+def _kernel(experiment: Experiment, asked: Kernel) -> str:
+    """Where `ringroad run` would emulate it, and why; what a kernel has is known to root only."""
+    from testbed.kernels.choosing import needs_of
+    from testbed.kernels.relaunch import choice_here
+
+    if os.geteuid() != 0:
+        return f"{asked.value}; run this as root to see what that comes to on this machine"
+    return str(choice_here(asked, needs_of(experiment.wan, experiment.congestion_control)))
+
+
+def describe(experiment: Experiment, kernel: str) -> list[str]:
+    """The plan, line by line; `kernel` is where it would be emulated."""
     from testbed.experiment import blocks_plan
     from topologies.units import format_duration, format_size
 
@@ -57,7 +73,8 @@ def describe(experiment: Experiment) -> list[str]:
     arms = len(experiment.arms) * experiment.blocks
     expected_s = START_S + arms * (ARM_S + experiment.expected_arm_s) + REPORT_S
     return [
-        f"{experiment.name}: right",
+        f"{experiment.name}: the file is right",
+        f"  kernel: {kernel}",
         f"  WAN: {wan.name}, {len(wan.dcs)} DCs, {len(wan.links)} links; trace: {experiment.trace.kind}; "
         f"faults: {len(experiment.faults)}",
         f"  an arm: {experiment.collectives} AllGathers of {format_size(experiment.size_bytes)} per DC, about "

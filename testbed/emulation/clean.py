@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from pyroute2 import IPRoute
 
-from testbed.emulation import interfaces, openvswitch, packetsockets
+from testbed.emulation import hostsettings, interfaces, openvswitch, packetsockets
 from testbed.emulation.openvswitch import OpenVSwitchError
 from testbed.emulation.plan import is_name_of
 from testbed.emulation.processes import end, marked_pids, recorded
@@ -48,6 +48,8 @@ def clean() -> list[str]:
     for folder in unfinished_folders():
         remove_state_folder(folder)
         removed.append(f"unfinished state folder {folder.name}")
+    if hostsettings.give_back():
+        removed.append("vm.max_map_count as a run had set it")
     if dead and not living_runs():
         _restore_switch_daemon()
     if failure is not None:

@@ -1,7 +1,7 @@
 """Boots a user-mode kernel for one command, streams what that writes, passes signals in and the exit status out.
 
-The kernel is an ordinary process in a session of its own. It dies with the process that booted it, and is in the
-ledger of its run, so that a clean-up finds it in any case.
+The kernel is an ordinary process in a session and a process namespace of its own. It dies with the process that booted
+it, and is in the ledger of its run, so that a clean-up finds it in any case.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ BOOT_S = 90.0
 
 ENDING_S = 90.0
 """After Ctrl-C, for the command to clean up."""
+
+ALONE = (
+    *("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL"),
+    *("sh", "-c", '"$@"; exit $?', "sh"),
+)
+"""A process namespace, which dies with the process that made it and takes along all that the kernel has started.
+
+The shell is its first process: the kernel ends itself by signals, which the first process of a namespace does not get.
+"""
 
 LOOK_EVERY_S = 1.0
 NAME = "the user-mode kernel"
@@ -97,7 +106,8 @@ class Guest:
         console, stdout, stderr, control = ends.theirs
         init = _write_init(self._place.state, self._job)
         arguments = [
-            *("setpriv", "--pdeathsig", "KILL", str(self._image.binary)),
+            *ALONE,
+            str(self._image.binary),
             f"mem={memory_bytes // 2**20}M",
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"),
             *("con=null", f"con0=null,fd:{console}", "ssl=null"),

@@ -84,7 +84,7 @@ def test_a_right_file_is_described_with_its_plan_and_duration():
     shown = ringroad("validate", SHORT)
 
     assert shown.exit_code == 0
-    assert "short: right" in shown.stdout
+    assert "short: the file is right" in shown.stdout
     assert "block 1: " in shown.stdout
     assert "expected: about" in shown.stdout
 
