@@ -82,7 +82,7 @@ class Result:
             "rows": [row.as_json() for row in self.rows],
             "complete": self.complete,
             "gated": self.request.gated,
-            "trustworthy": self.verdict.trustworthy,
+            "trustworthy": self.verdict.trustworthy if self.complete else None,
             "reasons": list(self.verdict.reasons),
             "machine": {**machine.describe(), "ringroad": machine.commit()},
         }
