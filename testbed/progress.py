@@ -12,9 +12,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as RichProgress
 
 from testbed.kernels import inside
+from topologies.units import format_duration
 
 REFRESHES_PER_SECOND = 1
 """The run needs the machine more than the bar does."""
+
+
+CLOCKS_EVERY_S = 60.0
+"""How often lines tell both clocks when nothing else happens."""
+
+
+def in_both(virtual_s: float, wall_s: float) -> str:
+    """Both clocks of a run in virtual time, for people."""
+    return f"virtual {format_duration(virtual_s)}, wall {format_duration(wall_s)}"
 
 
 class Progress(Protocol):
@@ -56,9 +66,17 @@ class Reporter:
     def advance(self) -> None:
         """See `Progress`."""
 
+    def clocks(self, virtual_s: float, wall_s: float) -> None:
+        """Every second or so while the run is in virtual time: how far that is, and what it has taken so far."""
+
 
 class Lines(Reporter):
-    """One line per phase: for logs and pipes."""
+    """One line per phase: for logs and pipes. Of clocks one a minute, as long as nothing else is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clocks = ""
+        self._said_at_s = 0.0
 
     def keep_in(self, folder: Path) -> None:
         """See `Progress`."""
@@ -67,7 +85,14 @@ class Lines(Reporter):
 
     def phase(self, text: str) -> None:
         """See `Progress`."""
-        print(text, file=sys.stderr, flush=True)
+        print(f"{self._clocks}{text}", file=sys.stderr, flush=True)
+
+    def clocks(self, virtual_s: float, wall_s: float) -> None:
+        """In front of each line from now on."""
+        self._clocks = f"[{in_both(virtual_s, wall_s)}] "
+        if wall_s - self._said_at_s >= CLOCKS_EVERY_S:
+            self._said_at_s = wall_s
+            self.phase("…")
 
 
 class Bar(Reporter):
@@ -87,6 +112,7 @@ class Bar(Reporter):
             expand=True,
         )
         self._task = self._bar.add_task("", total=None)
+        self._phase = ""
 
     def shown(self) -> AbstractContextManager[object]:
         """Enter while the run goes on."""
@@ -103,11 +129,16 @@ class Bar(Reporter):
 
     def phase(self, text: str) -> None:
         """See `Progress`."""
+        self._phase = text
         self._bar.update(self._task, description=text, refresh=True)
 
     def advance(self) -> None:
         """See `Progress`."""
         self._bar.advance(self._task)
+
+    def clocks(self, virtual_s: float, wall_s: float) -> None:
+        """Behind the phase."""
+        self._bar.update(self._task, description=f"{self._phase} ({in_both(virtual_s, wall_s)})")
 
 
 class Outwards(Reporter):

@@ -15,6 +15,7 @@ from testbed.emulation import interfaces, openvswitch
 from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.nodes import KnownInterface, SiteHost, SiteSwitch, empty_mininet
 from testbed.emulation.plan import HOST_PORT, PREFIX_LENGTH, NetworkPlan
+from testbed.emulation.tcpbuffers import sized_for
 
 
 class Network:
@@ -25,7 +26,7 @@ class Network:
         self.plan = plan
         self.net: Mininet = empty_mininet()
         self._datapath = datapath
-        self._tcp = tcp
+        self._tcp = sized_for(tcp, plan.wan)
         self._record = record
 
     def up(self, netlink: IPRoute) -> None:

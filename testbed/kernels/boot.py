@@ -75,14 +75,24 @@ class Ends:
 
 
 class Guest:
-    """A command inside a user-mode kernel. `on_message` gets every message that is not about the kernel itself."""
+    """A command inside a user-mode kernel. `on_message` gets every message that is not about the kernel itself.
 
-    def __init__(self, image: Image, job: Job, place: Place, on_message: Callable[[dict[str, Any]], None]) -> None:
-        self._image, self._job, self._place, self._on_message = image, job, place, on_message
+    `on_clocks` is told virtual and wall seconds since the boot, every second or so, if the kernel is in virtual time.
+    """
+
+    def __init__(
+        self,
+        image: Image,
+        job: Job,
+        place: Place,
+        on_message: Callable[[dict[str, Any]], None],
+        on_clocks: Callable[[float, float], None],
+    ) -> None:
+        self._image, self._job, self._place = image, job, place
+        self._on_message, self._on_clocks = on_message, on_clocks
         self._status: int | None = None
         self._up_at: float | None = None
         self._kill_at: float | None = None
-        self._unwritable: dict[str, Any] | None = None
         self._received = Lines()
         self.stillness = Stillness.of(image, place.state)
 
@@ -172,8 +182,6 @@ class Guest:
                 self._up_at = time.monotonic()
             elif event == "exit":
                 self._status = message["status"]
-            elif event == "unwritable":
-                self._unwritable = message
             elif event != "alive":
                 self._on_message(message)
 
@@ -186,16 +194,12 @@ class Guest:
             raise KernelError(
                 f"{NAME} did not come up within {BOOT_S:g} s", self._place.log, "is the machine overloaded?"
             )
+        if (virtual_s := self.stillness.virtual_s()) is not None:
+            self._on_clocks(virtual_s, now - self._started_at)
         if self._up_at is not None and (still := self.stillness.look(now)):
             raise KernelError(still, self._place.log, "results so far are kept")
 
     def _outcome(self, process: Process) -> int:
-        if self._unwritable is not None:
-            code, folder = self._unwritable["code"], self._unwritable["folder"]
-            raise RingroadError(
-                f"{folder} cannot be written: {os.strerror(code)}",
-                "free some space there, or give another folder; what was written before is kept",
-            )
         if self._status is None:
             if self._up_at is None:
                 raise KernelError(f"{NAME} {self._image.version} did not boot", self._place.log, "ringroad doctor")

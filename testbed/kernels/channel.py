@@ -1,7 +1,7 @@
 """What the first process inside a user-mode kernel and the program that booted it tell each other. Pure.
 
-JSON lines over a serial line, both ways. From inside: `up`, `alive`, `progress`, `unwritable`, `exit`; to the inside:
-`signal`. And the job: a file that the first process reads before it does anything.
+JSON lines over a serial line, both ways. From inside: `up`, `alive`, `progress`, `exit`; to the inside: `signal`.
+And the job: a file that the first process reads before it does anything.
 """
 
 from __future__ import annotations

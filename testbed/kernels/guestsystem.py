@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -101,23 +100,6 @@ def start_open_vswitch() -> None:
         ["ovs-vswitchd", f"unix:{SOCKET}", "--mlockall", *daemon],
     ):
         subprocess.run(command, check=True, timeout=OPEN_VSWITCH_S, stdin=subprocess.DEVNULL)
-
-
-def sync(folders: Iterable[str]) -> OSError | None:
-    """Have the machine hold all that was written to these folders; the first error of writing since the last call."""
-    failure = None
-    for folder in folders:
-        try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                if _libc.syncfs(descriptor) != 0:
-                    code = ctypes.get_errno()
-                    raise OSError(code, os.strerror(code), folder)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            failure = failure or error
-    return failure
 
 
 def power_off() -> None:

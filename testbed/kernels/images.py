@@ -61,7 +61,8 @@ def _exact() -> Image:
     return Image(Kernel.EXACT, built.path, built.release, arguments=("time-travel=inf-cpu",))
 
 
-def _debian(binary: Path = DEBIAN_BINARY) -> Image:
+def _debian() -> Image:
+    binary = DEBIAN_BINARY
     if not binary.exists():
         raise RingroadError("Debian's user-mode kernel is not installed", INSTALL_REMEDY)
     version = version_of(binary)

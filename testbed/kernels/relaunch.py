@@ -124,7 +124,8 @@ def carry_out(
         with hostsettings.many_mappings(run_id) as said:
             if said:
                 log.info("%s", said)
-            guest = Guest(image, job, place, lambda message: _relay(message, reporter, guest))
+            on_clocks = reporter.clocks if reporter is not None else lambda *_: None
+            guest = Guest(image, job, place, lambda message: _relay(message, reporter), on_clocks)
             started_at = time.monotonic()
             status = guest.run(memory_bytes)
             _say_clocks(image, guest, time.monotonic() - started_at)
@@ -166,7 +167,7 @@ def _keep_log(log_file: Path, log_folder: Path | None) -> None:
             shutil.copyfile(log_file, log_folder / LOG_NAME)
 
 
-def _relay(message: dict[str, Any], reporter: Reporter | None, guest: Guest) -> None:
+def _relay(message: dict[str, Any], reporter: Reporter | None) -> None:
     if message["event"] != "progress" or reporter is None:
         return
     kind, value = message["kind"], message["value"]
