@@ -5,6 +5,7 @@ The run itself is the same command, inside; its report is made outside, where it
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +15,13 @@ from testbed.emulation.plan import new_run_id
 from testbed.experiment import Experiment
 from testbed.kernels import memory
 from testbed.kernels.choosing import Kernel, needs_of
+from testbed.kernels.duration import allgather_bytes, expected_wall_s
 from testbed.kernels.relaunch import carry_out, other_kernel, this_command
 from testbed.progress import Reporter
 from testbed.runfolder import folder_name, make_empty
+from topologies.units import format_duration
+
+log = logging.getLogger(__name__)
 
 
 def run_elsewhere(experiment: Experiment, kernel: Kernel, progress: Reporter, out: Path | None) -> int | None:
@@ -29,6 +34,7 @@ def run_elsewhere(experiment: Experiment, kernel: Kernel, progress: Reporter, ou
         return None
     folder = out or Path("runs") / folder_name(experiment.name, new_run_id(state.owners()), datetime.now(UTC))
     make_empty(folder)
+    log.info("expected: about %s", format_duration(wall_s(experiment, choice.kernel)))
     try:
         return carry_out(
             choice,
@@ -41,3 +47,11 @@ def run_elsewhere(experiment: Experiment, kernel: Kernel, progress: Reporter, ou
     finally:
         with suppress(OSError):  # It holds something.
             folder.rmdir()
+
+
+def wall_s(experiment: Experiment, kernel: Kernel) -> float:
+    """How long a run on that kernel is expected to take, if every arm is as slow as the static one."""
+    arms = len(experiment.arms) * experiment.blocks
+    collectives = experiment.collectives + experiment.warmup
+    sent_bytes = allgather_bytes(len(experiment.wan.dcs), experiment.size_bytes, collectives)
+    return expected_wall_s(kernel, arms, experiment.expected_arm_s, sent_bytes)

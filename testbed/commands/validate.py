@@ -14,9 +14,6 @@ from testbed.kernels.choosing import Kernel
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
-START_S, ARM_S, REPORT_S = 12.0, 3.0, 3.0
-"""What the testbed takes to come up and pass the gate, an arm besides its collectives, and the report."""
-
 
 def _schema(asked: bool) -> None:
     if asked:
@@ -50,31 +47,32 @@ def validate(
     if file is None:
         raise typer.BadParameter("give the experiment's file, or --schema", param_hint="EXPERIMENT.yaml")
     experiment = load_experiment(file)
-    for line in describe(experiment, _kernel(experiment, kernel)):
+    for line in describe(experiment, *_kernel(experiment, kernel)):
         typer.echo(line)
 
 
-def _kernel(experiment: Experiment, asked: Kernel) -> str:
-    """Where `ringroad run` would emulate it, and why; what a kernel has is known to root only."""
+def _kernel(experiment: Experiment, asked: Kernel) -> tuple[Kernel, str]:
+    """Where `ringroad run` would emulate it, and why; what this machine's kernel has is known to root only."""
     from testbed.kernels.choosing import needs_of
     from testbed.kernels.relaunch import choice_here
 
     if os.geteuid() != 0:
-        return f"{asked.value}; run this as root to see what that comes to on this machine"
-    return str(choice_here(asked, needs_of(experiment.wan, experiment.congestion_control)))
+        unknown = f"{asked.value}; validate it as root to see what that comes to on this machine"
+        return (Kernel.NATIVE if asked is Kernel.AUTO else asked), unknown
+    choice = choice_here(asked, needs_of(experiment.wan, experiment.congestion_control))
+    return choice.kernel, str(choice)
 
 
-def describe(experiment: Experiment, kernel: str) -> list[str]:
-    """The plan, line by line; `kernel` is where it would be emulated."""
+def describe(experiment: Experiment, kernel: Kernel, why: str) -> list[str]:
+    """The plan, line by line, on that kernel; `why` also says what of the WAN cannot be emulated there."""
     from testbed.experiment import blocks_plan
+    from testbed.runelsewhere import wall_s
     from topologies.units import format_duration, format_size
 
     wan = experiment.wan
-    arms = len(experiment.arms) * experiment.blocks
-    expected_s = START_S + arms * (ARM_S + experiment.expected_arm_s) + REPORT_S
     return [
         f"{experiment.name}: the file is right",
-        f"  kernel: {kernel}",
+        f"  kernel: {why}",
         f"  WAN: {wan.name}, {len(wan.dcs)} DCs, {len(wan.links)} links; trace: {experiment.trace.kind}; "
         f"faults: {len(experiment.faults)}",
         f"  an arm: {experiment.collectives} AllGathers of {format_size(experiment.size_bytes)} per DC, about "
@@ -84,5 +82,5 @@ def describe(experiment: Experiment, kernel: str) -> list[str]:
             f"  block {plan.block}: {', '.join(arm.name for arm in plan.arms)} (seed {plan.seed})"
             for plan in blocks_plan(experiment)
         ),
-        f"  expected: about {format_duration(expected_s)} in all, if every arm is as slow as static",
+        f"  expected: about {format_duration(wall_s(experiment, kernel))} in all, if every arm is as slow as static",
     ]

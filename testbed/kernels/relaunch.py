@@ -139,6 +139,8 @@ def job_of(image: images.Image, choice: Choice, command: Sequence[str], writable
     """What the kernel is booted for: the command in this folder, with this environment."""
     environment = {name: value for name, value in os.environ.items() if name != RUN_MARK}
     path = environment.get("PYTHONPATH")
+    if image.virtual_time:
+        environment |= {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
     environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)
     return Job(
         command=tuple(map(str, command)),
