@@ -44,7 +44,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Everything, in the order in which one would mend it. Takes about a second."""
     looks: list[Callable[[], Iterator[Finding]]] = [_user, _machine, _python, _programs, _modules, _stacks]
-    looks += [_open_vswitch, _kernel, _other_kernels, _state]
+    looks += [_open_vswitch, _kernel, _other_kernels, _exact_kernel, _state]
     return [finding for look in looks for finding in look()]
 
 
@@ -146,6 +146,17 @@ def _other_kernels() -> Iterator[Finding]:
         yield Finding("user-mode kernel", "limited", str(error).partition("\n")[0], getattr(error, "remedy", ""))
     else:
         yield Finding("user-mode kernel", "good", f"{image.version} ({image.binary})")
+
+
+def _exact_kernel() -> Iterator[Finding]:
+    from testbed.kernels import exactkernel
+
+    kernel = exactkernel.find()
+    if kernel is None:
+        remedy = f"{exactkernel.BUILD_COMMAND}: {exactkernel.BUILD_COST}"
+        yield Finding("exact kernel", "limited", "not built: no runs in virtual time", remedy)
+    else:
+        yield Finding("exact kernel", "good", f"Linux {kernel.release}, from source {kernel.source_version}")
 
 
 def _state() -> Iterator[Finding]:

@@ -1,0 +1,123 @@
+"""Measurements that run inside a kernel of any kind and write what they measured to a file, as JSON.
+
+    python -m benchmarks.onkernel FILE ring mesh4 --rate 100e6 --size 8388608
+
+Whoever wants figures from another kernel boots it with this as its command (see kernels.py). Judges nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.collectives import job_on, workers_of
+from controller.settings import ControllerSettings
+from testbed.bed import Testbed
+from testbed.emulation.interfaces import TcpSettings
+from testbed.measure import pinned_to_edges
+from topologies.errors import RingroadError
+from topologies.model import EdgeProperties, Link, Site, Wan
+from topologies.wanfile import load_wan
+
+SHORTEST = ControllerSettings(policy="shortest")
+ENDS = ("near", "far")
+SAMPLE_S = 0.1
+
+
+def ring(asked: argparse.Namespace) -> dict[str, Any]:
+    """AllGathers back to back over shortest paths: when each began and ended, and when the testbed was up."""
+    wan = _same_everywhere(load_wan(asked.wan), asked)
+    collectives: list[dict[str, Any]] = []
+
+    def keep(event: dict[str, Any]) -> None:
+        if event["event"] == "collective":
+            collectives.append(event)
+
+    began_at = time.monotonic()
+    with Testbed(wan, controller=SHORTEST) as bed, workers_of(bed) as workers:
+        workers.start(job_on(bed, asked.size, collectives=asked.count, warmup=asked.warmup))
+        workers.run(keep)
+        routes = bed.controller.view().routes
+    return {
+        "began_at": began_at,
+        "collectives": [[each["start"], each["end"]] for each in collectives],
+        "dcs": list(wan.dcs),
+        "hops": {f"{a} {b}": len(path) - 1 for (a, b), path in routes.items()},
+    }
+
+
+def ping(asked: argparse.Namespace) -> dict[str, Any]:
+    """Round trips over one link, in seconds; how many were sent, and how many never came back."""
+    with _one_link(asked) as bed, pinned_to_edges(bed):
+        target = bed.dc(ENDS[1]).ip
+        command = ["ping", "-n", "-i", "0.01", "-c", str(asked.count), target]
+        said = bed.dc(ENDS[0]).run(command, timeout_s=60 + asked.count).stdout
+    times = [float(found) / 1e3 for found in re.findall(r"time=([\d.]+) ms", said)]
+    return {"sent": asked.count, "round_trips_s": times}
+
+
+def flow(asked: argparse.Namespace) -> dict[str, Any]:
+    """One TCP flow over one link: its window (bytes) every 0.1 s, what was sent again, and what the queue may hold."""
+    with _one_link(asked, TcpSettings(congestion_control=asked.control)) as bed, pinned_to_edges(bed):
+        server = bed.dc(ENDS[1]).popen(["iperf3", "--server", "--one-off"])
+        time.sleep(1.0)
+        command = ["iperf3", "--client", bed.dc(ENDS[1]).ip, "--time", str(asked.seconds), "--json"]
+        said = bed.dc(ENDS[0]).run([*command, "--interval", str(SAMPLE_S)], timeout_s=60 + asked.seconds).stdout
+        server.wait()
+    found = json.loads(said)
+    if "error" in found:
+        raise RingroadError(f"iperf3: {found['error']}")
+    streams = [interval["streams"][0] for interval in found["intervals"]]
+    return {
+        "ends_s": [each["end"] for each in streams],
+        "windows_bytes": [each["snd_cwnd"] for each in streams],
+        "retransmits": [each["retransmits"] for each in streams],
+        "segment_bytes": found["start"]["tcp_mss_default"],
+        "bytes_received": found["end"]["sum_received"]["bytes"],
+        "seconds": found["end"]["sum_received"]["seconds"],
+    }
+
+
+def _properties(asked: argparse.Namespace) -> EdgeProperties:
+    return EdgeProperties(asked.rate, asked.delay, asked.jitter, asked.loss)
+
+
+def _same_everywhere(wan: Wan, asked: argparse.Namespace) -> Wan:
+    """The WAN with what was asked for on all its links."""
+    return wan.with_properties(dict.fromkeys(wan.edges, _properties(asked)))
+
+
+def _one_link(asked: argparse.Namespace, tcp: TcpSettings = TcpSettings()) -> Testbed:  # noqa: B008 (frozen)
+    near, far = ENDS
+    link = Link(near, far, _properties(asked), _properties(asked))
+    return Testbed(Wan("pair", (Site(near), Site(far)), (link,)), controller=None, tcp=tcp)
+
+
+MEASUREMENTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"ring": ring, "ping": ping, "flow": flow}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.onkernel", description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("measurement", choices=MEASUREMENTS)
+    parser.add_argument("--wan", default="mesh4")
+    parser.add_argument("--rate", type=float, default=100e6, help="bit/s of every link")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds, each way")
+    parser.add_argument("--jitter", type=float, default=0.0, help="seconds")
+    parser.add_argument("--loss", type=float, default=0.0, help="probability")
+    parser.add_argument("--size", type=int, default=8 * 2**20, help="bytes that each DC contributes")
+    parser.add_argument("--count", type=int, default=2, help="collectives, or pings")
+    parser.add_argument("--warmup", type=int, default=1, help="collectives that do not count")
+    parser.add_argument("--seconds", type=int, default=60, help="of the flow")
+    parser.add_argument("--control", default="reno", help="congestion control of the flow")
+    return parser
+
+
+if __name__ == "__main__":
+    options = _parser().parse_args()
+    options.file.write_text(json.dumps(MEASUREMENTS[options.measurement](options)))

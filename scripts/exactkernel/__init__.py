@@ -1,0 +1,1 @@
+"""The command line behind scripts/build-exact-kernel."""
