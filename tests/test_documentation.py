@@ -61,7 +61,7 @@ def test_every_verb_that_exists_is_mentioned_in_the_readme():
 
 
 def test_every_script_that_is_mentioned_exists():
-    mentioned = {name for text in TEXTS.values() for name in re.findall(r"\bscripts/([a-z]+)\b", text)}
+    mentioned = {name for text in TEXTS.values() for name in re.findall(r"\bscripts/([a-z-]+)\b", text)}
 
     assert mentioned
     assert [name for name in sorted(mentioned) if not (ROOT / "scripts" / name).exists()] == []

@@ -11,7 +11,9 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
 from testbed.measure import pinned_to_edges
 from topologies.errors import RingroadError
-from topologies.model import EdgeProperties, Link, Site, Wan
+from topologies.model import Edge, EdgeProperties, Link, Site, Wan
 from topologies.wanfile import load_wan
 
 SHORTEST = ControllerSettings(policy="shortest")
@@ -36,11 +38,13 @@ def ring(asked: argparse.Namespace) -> dict[str, Any]:
 
     def keep(event: dict[str, Any]) -> None:
         if event["event"] == "collective":
+            _mark(asked.file.parent)
             collectives.append(event)
 
     began_at = time.monotonic()
     with Testbed(wan, controller=SHORTEST) as bed, workers_of(bed) as workers:
         workers.start(job_on(bed, asked.size, collectives=asked.count, warmup=asked.warmup))
+        _mark(asked.file.parent)
         workers.run(keep)
         routes = bed.controller.view().routes
     return {
@@ -48,7 +52,19 @@ def ring(asked: argparse.Namespace) -> dict[str, Any]:
         "collectives": [[each["start"], each["end"]] for each in collectives],
         "dcs": list(wan.dcs),
         "hops": {f"{a} {b}": len(path) - 1 for (a, b), path in routes.items()},
+        "sharing": _sharing(wan.dcs, routes),
     }
+
+
+def _mark(folder: Path) -> None:
+    """Leave an empty file named after the time here; when it was made, on the clock of the machine, is its ctime."""
+    (folder / f"at-{time.monotonic():.6f}").touch()
+
+
+def _sharing(order: Sequence[str], routes: Mapping[Edge, Sequence[str]]) -> int:
+    """How many edges of the ring cross the link that most of them cross, the same way."""
+    ring_edges = zip(order, [*order[1:], order[0]], strict=True)
+    return max(Counter(edge for pair in ring_edges for edge in pairwise(routes[pair])).values())
 
 
 def ping(asked: argparse.Namespace) -> dict[str, Any]:
