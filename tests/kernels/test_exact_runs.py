@@ -1,0 +1,72 @@
+"""Runs on the exact kernel: against limits to the permille, the same again to the digit, and a path that moves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.kernels import exactkernel
+from testbed.kernels.choosing import Choice, Kernel
+from testbed.kernels.relaunch import carry_out
+
+ROOT = Path(__file__).parents[2]
+HANGING_S = 600
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.timeout(HANGING_S),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel():
+    """Built before the tests, or they fail: never left out in silence."""
+    return exactkernel.require()
+
+
+def measured(folder, monkeypatch, *arguments):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "scripts"))
+    file = folder / "measured.json"
+    command = [sys.executable, "-m", "benchmarks.onkernel", str(file), *map(str, arguments)]
+    assert carry_out(Choice(Kernel.EXACT, "asked for"), command, writable=[folder]) == 0
+    return json.loads(file.read_text())
+
+
+def test_a_ring_takes_what_its_links_take_and_the_same_again_to_the_digit(tmp_path, monkeypatch):
+    ring = ("ring", "--wan=mesh4", "--rate=100e6", "--size=2097152", "--count=2")
+    runs = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        runs.append(measured(tmp_path / name, monkeypatch, *ring))
+
+    # 3 · 2 MiB · 8 bit ÷ 100 Mbit/s = 0.50332 s, and 0.6 % of headers
+    times_s = [end - start for start, end in runs[0]["collectives"]]
+    assert times_s == pytest.approx([0.50332] * 2, rel=0.012)
+    assert runs[0] == runs[1]
+
+
+def test_a_round_trip_takes_its_delays(tmp_path, monkeypatch):
+    found = measured(tmp_path, monkeypatch, "ping", "--delay=0.010", "--rate=1e9", "--count=20")
+
+    assert found["round_trips_s"] == pytest.approx([0.020] * 20, abs=50e-6)
+
+
+def test_a_path_moves_in_virtual_time_as_well(tmp_path):
+    experiment = tmp_path / "reroute.yaml"
+    experiment.write_text(
+        "name: reroute\nwan: mesh4\n"
+        "trace: {kind: steps, steps: [{at: 1s, link: tokyo-oregon, rate: 5mbit}]}\n"
+        "arms: [static, wan]\nblocks: 1\npayload: 256KiB\ncollectives: 3\npacing: {every: 2s}\nwarmup: 0\n"
+    )
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "testbed.cli", "run", str(experiment), "--kernel", "exact", "--out", str(out)]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    assert done.returncode in (0, 3), done.stderr
+    rows = [json.loads(line) for file in out.rglob("collectives*.jsonl") for line in file.read_text().splitlines()]
+    assert rows
