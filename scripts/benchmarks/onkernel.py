@@ -13,7 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ SAMPLE_S = 0.1
 
 def ring(asked: argparse.Namespace) -> dict[str, Any]:
     """AllGathers back to back over shortest paths: when each began and ended, and when the testbed was up."""
-    wan = _same_everywhere(load_wan(asked.wan), asked)
+    wan = _same_everywhere(_wan(asked.wan), asked)
     collectives: list[dict[str, Any]] = []
 
     def keep(event: dict[str, Any]) -> None:
@@ -97,6 +97,16 @@ def flow(asked: argparse.Namespace) -> dict[str, Any]:
         "bytes_received": found["end"]["sum_received"]["bytes"],
         "seconds": found["end"]["sum_received"]["seconds"],
     }
+
+
+def _wan(name: str) -> Wan:
+    """A built-in WAN, or with `mesh:N` one of N sites that are all joined to each other."""
+    kind, _, count = name.partition(":")
+    if kind != "mesh":
+        return load_wan(name)
+    sites = [f"dc{number}" for number in range(int(count))]
+    links = (Link(a, b, EdgeProperties(1e9), EdgeProperties(1e9)) for a, b in combinations(sites, 2))
+    return Wan("mesh", tuple(map(Site, sites)), tuple(links))
 
 
 def _properties(asked: argparse.Namespace) -> EdgeProperties:
