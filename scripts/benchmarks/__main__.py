@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks import everycollective, foundation, live, reroute, silence
+from benchmarks import everycollective, foundation, kernels, live, reroute, silence, wallcost
 from benchmarks.figure import Figure, table
 from testbed import machine
 
@@ -20,6 +20,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "live": live.measure,
     "reroute": reroute.measure,
     "silence": silence.measure,
+    "kernels": kernels.measure,
+    "wallcost": wallcost.measure,
 }
 
 NOT_REACHED = 1

@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testbed.kernels.choosing import Choice, Kernel
-from testbed.kernels.relaunch import carry_out
-
 from benchmarks import textbook
 from benchmarks.commands import DONE, QUICKSTART, RINGROAD
 from benchmarks.figure import Figure, Reach, failed, figure, worst_of
 from testbed.emulation import qdisc
+from testbed.kernels.choosing import Choice, Kernel
+from testbed.kernels.relaunch import carry_out
 from topologies import RingroadError
 from topologies.model import EdgeProperties
 

@@ -28,9 +28,8 @@ PATTERN = re.compile(r"exact: a second of (\d+) DCs in a full mesh at (\d+) Mbit
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """Wall seconds per virtual second in exact mode, while a ring runs, against rate and number of DCs."""
-    from testbed.kernels.choosing import Kernel
-
     from benchmarks.kernels import measured
+    from testbed.kernels.choosing import Kernel
 
     for dcs in DCS:
         for rate_bps in RATES_BPS:

@@ -6,9 +6,14 @@ import os
 from pathlib import Path
 
 
-def cache_folder() -> Path:
-    """The folder (XDG_CACHE_HOME, else ~/.cache), made if it is not there. OSError if it cannot be made."""
+def cache_path() -> Path:
+    """Where the folder is (in XDG_CACHE_HOME, else in ~/.cache), or would be."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = (Path(base) if base.startswith("/") else Path.home() / ".cache") / "ringroad"
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "ringroad"
+
+
+def cache_folder() -> Path:
+    """The folder, made if it is not there. OSError if it cannot be made."""
+    folder = cache_path()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

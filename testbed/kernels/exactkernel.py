@@ -11,7 +11,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from testbed.kernels.cache import cache_folder
+from testbed.kernels.cache import cache_path
 from topologies.errors import RingroadError
 
 SOURCE_PACKAGE = "linux-source-6.12"
@@ -50,8 +50,8 @@ def recipe() -> str:
 
 
 def kernels_folder() -> Path:
-    """Where built kernels are kept, one folder for each source and recipe. OSError if it cannot be made."""
-    return cache_folder() / "exact-kernel"
+    """Where built kernels are kept, one folder for each source and recipe; it need not be there."""
+    return cache_path() / "exact-kernel"
 
 
 def entry_folder(source_version: str) -> Path:

@@ -19,14 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from testbed.kernels import alike
 from testbed.kernels import guestsystem as system
 from testbed.kernels.channel import CONTROL, JOB_FILE, STDERR, STDOUT, Job, Lines, encode, job_from_text
 
 ALIVE_EVERY_S = 5.0
 """How often it says that it lives."""
-
-SWITCH_CORES_S = 12.0
-"""Open vSwitch counts the CPUs when it starts and again after 10 s, the first time wrongly in a user-mode kernel."""
 
 FAILED_STATUS = 125
 """Of a command that could not even be started."""
@@ -132,9 +130,11 @@ def set_up(job: Job) -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     if job.modules is not None:
         system.load_modules(job.modules)
+    if job.virtual_time:
+        alike.begin_alike()
     system.start_open_vswitch()
     if job.virtual_time:
-        time.sleep(SWITCH_CORES_S)
+        alike.wait_until(alike.COMMAND_AT_S)
 
 
 def _open_line(path: str) -> int:

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from testbed.kernels.choosing import Choice, Kernel
-from testbed.kernels.relaunch import carry_out
 
 from testbed.kernels import exactkernel
+from testbed.kernels.choosing import Choice, Kernel
+from testbed.kernels.relaunch import carry_out
 
 ROOT = Path(__file__).parents[2]
 HANGING_S = 600
