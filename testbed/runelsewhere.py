@@ -24,10 +24,13 @@ from topologies.units import format_duration
 log = logging.getLogger(__name__)
 
 
-def run_elsewhere(experiment: Experiment, kernel: Kernel, progress: Reporter, out: Path | None) -> int | None:
+def run_elsewhere(
+    experiment: Experiment, kernel: Kernel, progress: Reporter, out: Path | None, memory_bytes: int | None = None
+) -> int | None:
     """None if the experiment is to be run on this kernel; else it has been run on another, with this exit code.
 
-    `progress` knows the run folder by then, if the run has made one.
+    `progress` knows the run folder by then, if the run has made one. `memory_bytes` are what its collectives need,
+    unless given.
     """
     choice = other_kernel(kernel, needs_of(experiment.wan, experiment.congestion_control))
     if choice is None:
@@ -38,9 +41,9 @@ def run_elsewhere(experiment: Experiment, kernel: Kernel, progress: Reporter, ou
     try:
         return carry_out(
             choice,
-            [*this_command(), *([] if out is not None else ["--out", str(folder)])],
+            this_command([] if out is not None else ["--out", str(folder)]),
             writable=[folder],
-            memory_bytes=memory.memory_for(len(experiment.wan.dcs), experiment.size_bytes),
+            memory_bytes=memory_bytes or memory.memory_for(len(experiment.wan.dcs), experiment.size_bytes),
             reporter=progress,
             log_folder=folder / "logs",
         )

@@ -21,7 +21,7 @@ from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.programs import require
 from testbed.experiment import Experiment, blocks_plan
 from testbed.gate import gate
-from testbed.kernels.inside import ran_on
+from testbed.kernels.inside import label, ran_on
 from testbed.launching import blaming, launcher
 from testbed.progress import Progress
 from testbed.runfolder import GATE, MANIFEST, RunFolder
@@ -83,7 +83,7 @@ def manifest(experiment: Experiment, bed: Testbed) -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "started_at": time.monotonic(),
         "experiment": experiment.to_json(),
-        "labels": experiment.labels(),
+        "labels": [*experiment.labels(), label()],
         "notes": list(bed.notes),
         "capabilities": bed.capabilities,
         "machine": {**machine.describe(), "ringroad": machine.commit()},

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.commands.options import AsJson
+from testbed.commands.options import AsJson, KernelOption
 from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
+from testbed.kernels.choosing import Kernel
 from topologies.errors import InputError, RingroadError
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def execute(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Run folder; new, or empty.  [default: a new one in runs/]")
     ] = None,
+    kernel: KernelOption = Kernel.AUTO,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only warnings.")] = False,
 ) -> None:
@@ -89,7 +91,9 @@ def execute(
     from testbed.execution.arm import Program
     from testbed.execution.asked import from_file, from_options, timeout_s
     from testbed.execution.steps import STEP, step_pattern
+    from testbed.kernels.relaunch import DEFAULT_MEMORY_BYTES
     from testbed.progress import Lines, Reporter
+    from testbed.runelsewhere import run_elsewhere
 
     if quiet:
         logging.getLogger().setLevel(logging.WARNING)
@@ -115,7 +119,9 @@ def execute(
     program = Program(tuple(command), workers_per_dc, "gloo" if stock_gloo else "ring", grace)
     progress = Reporter() if quiet else Lines()
     with interruptible():
-        exit_code = _run(asked, program, progress, out, step or STEP, not no_gate, as_json)
+        exit_code = run_elsewhere(asked, kernel, progress, out, DEFAULT_MEMORY_BYTES)
+        if exit_code is None:
+            exit_code = _run(asked, program, progress, out, step or STEP, not no_gate, as_json)
     raise typer.Exit(exit_code)
 
 

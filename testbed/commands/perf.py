@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.commands.options import AsJson
+from testbed.commands.options import AsJson, KernelOption
 from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
+from testbed.kernels.choosing import Kernel, needs_of
 from topologies.errors import InputError, RingroadError, refused_by_system
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def perf(
     output_file: Annotated[
         Path | None, typer.Option("--output_file", "-J", metavar="FILE", help="Write the result as JSON there.")
     ] = None,
+    kernel: KernelOption = Kernel.AUTO,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only warnings.")] = False,
 ) -> None:
@@ -80,6 +82,7 @@ def perf(
       ringroad perf all_gather -b 64K -e 8M -f 2 -n 20 --compare gloo
       ringroad perf all_reduce --wan six --schedule trees -b 1M -e 8M -J out.json
     """
+    from testbed.kernels.relaunch import relaunch_if_needed
     from testbed.perf.session import Request, Result, sizes_between
     from testbed.perf.session import check as check_request
     from testbed.progress import reporter
@@ -105,8 +108,13 @@ def perf(
     request = Request(load_wan(wan), asked, order, gate)
     check_request(request)
     _check_writable(output_file)
+    progress = reporter(quiet)
+    writable = [output_file.resolve().parent] if output_file is not None else []
     with interruptible():
-        exit_code = _run(request, Result(request), reporter(quiet), as_json, output_file)
+        exit_code = relaunch_if_needed(kernel, needs_of(request.wan), writable=writable, reporter=progress)
+    if exit_code is None:
+        with interruptible():
+            exit_code = _run(request, Result(request), progress, as_json, output_file)
     raise typer.Exit(exit_code)
 
 

@@ -36,6 +36,12 @@ def ran_on() -> dict[str, str]:
     return {"kernel": kernel.value, "version": version, "mode": MODES[kernel], "why": why}
 
 
+def label() -> str:
+    """The same for people, in one line."""
+    found = ran_on()
+    return f"kernel: {found['kernel']} ({found['mode']}), Linux {found['version']}"
+
+
 class Relay:
     """Sends messages to whoever booted this kernel."""
 

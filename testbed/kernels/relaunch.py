@@ -50,7 +50,7 @@ def relaunch_if_needed(
 ) -> int | None:
     """None if the command is to go on here; else it has been carried out on another kernel, and this is its exit code.
 
-    `command` is by default this very command of `ringroad`; `extra` are arguments that it is given besides. `writable`
+    `command` is by default this very command of `ringroad`; `extra` are options that it is given besides. `writable`
     are folders, which must exist, that it may write to. Ctrl-C is passed on. KernelError or another RingroadError
     if the kernel cannot be had, or fails.
     """
@@ -59,7 +59,7 @@ def relaunch_if_needed(
         return None
     return carry_out(
         choice,
-        [*(command or this_command()), *extra],
+        command or this_command(extra),
         writable=writable,
         memory_bytes=memory_bytes,
         reporter=reporter,
@@ -97,9 +97,10 @@ def announce(choice: Choice, asked: Kernel) -> None:
         log.info("kernel: %s", choice)
 
 
-def this_command() -> list[str]:
-    """The command that this process is, with its options, as it would be given again."""
-    return [sys.executable, "-m", "testbed.cli", *sys.argv[1:]]
+def this_command(extra: Sequence[str] = ()) -> list[str]:
+    """The command that this process is, as it would be given again, with `extra` options after its verb."""
+    verb, *arguments = sys.argv[1:]
+    return [sys.executable, "-m", "testbed.cli", verb, *extra, *arguments]
 
 
 def carry_out(
