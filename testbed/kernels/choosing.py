@@ -75,23 +75,24 @@ def choose(asked: Kernel, needs: Needs, offer: Offer) -> Choice:
         if unavailable[asked]:
             raise RingroadError(f"--kernel {asked.value}: {unavailable[asked]}", "or leave --kernel out")
         return Choice(asked, "asked for")
-    lacking = _lacking(needs, offer)
+    missing = lacking(needs, offer)
     if asked is Kernel.NATIVE:
-        return Choice(Kernel.NATIVE, "asked for", lacking)
-    if not lacking:
+        return Choice(Kernel.NATIVE, "asked for", missing)
+    if not missing:
         return Choice(Kernel.NATIVE, "this machine's kernel has all that the WAN needs")
-    here = f"the WAN needs {_and(lacking)}, which this machine's kernel does not have"
+    here = f"the WAN needs {_and(missing)}, which this machine's kernel does not have"
     if not offer.uml:
         return Choice(Kernel.UML, here)
-    return Choice(Kernel.NATIVE, f"{here}, and there is no other: {offer.uml}", lacking)
+    return Choice(Kernel.NATIVE, f"{here}, and there is no other: {offer.uml}", missing)
 
 
-def _lacking(needs: Needs, offer: Offer) -> tuple[str, ...]:
-    lacking = () if offer.netem else needs.impairments
+def lacking(needs: Needs, offer: Offer) -> tuple[str, ...]:
+    """What of the needs this machine's own kernel cannot do, in words."""
+    missing = () if offer.netem else needs.impairments
     control = needs.congestion_control
     if control is not None and control not in offer.congestion_controls:
-        lacking += (f"congestion control {control}",)
-    return lacking
+        missing += (f"congestion control {control}",)
+    return missing
 
 
 def _and(words: tuple[str, ...]) -> str:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from testbed.emulation.processes import RUN_MARK
 from testbed.kernels import images, memory
 from testbed.kernels.boot import Guest, Place
 from testbed.kernels.channel import Job
-from testbed.kernels.choosing import MODES, Choice, Kernel, Needs, Offer, choose
+from testbed.kernels.choosing import MODES, Choice, Kernel, Needs, Offer, choose, lacking
 from testbed.kernels.inside import is_inside
 from testbed.progress import Reporter
 
@@ -78,15 +79,14 @@ def other_kernel(asked: Kernel, needs: Needs) -> Choice | None:
 
 def choice_here(asked: Kernel, needs: Needs) -> Choice:
     """The kernel that a command would run on, on this machine. RingroadError if it was asked for and is not there."""
-    return choose(asked, needs, offer_here())
-
-
-def offer_here() -> Offer:
-    """What this machine has. RingroadError when not root."""
     from testbed.emulation.capabilities import detect
 
     found = detect()
-    return Offer(found.netem, found.congestion_controls, images.why_not(Kernel.UML), images.why_not(Kernel.EXACT))
+    offer = Offer(found.netem, found.congestion_controls)
+    if asked is Kernel.NATIVE or (asked is Kernel.AUTO and not lacking(needs, offer)):
+        return choose(asked, needs, offer)
+    others = {kernel.value: images.why_not(kernel) for kernel in (Kernel.UML, Kernel.EXACT)}
+    return choose(asked, needs, replace(offer, **others))
 
 
 def announce(choice: Choice, asked: Kernel) -> None:
