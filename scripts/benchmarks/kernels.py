@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks import textbook
 from benchmarks.commands import DONE, QUICKSTART, RINGROAD
 from benchmarks.figure import Figure, Reach, failed, figure, worst_of
+from benchmarks.usermode import delayed_mesh
 from testbed.emulation import qdisc
 from testbed.kernels.choosing import Choice, Kernel
 from testbed.kernels.relaunch import carry_out
@@ -158,6 +159,7 @@ def burning_cores() -> Iterator[None]:
 
 
 PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
+    delayed_mesh,
     round_trips,
     renos_sawtooth,
     ring_over_long_links,
@@ -168,7 +170,7 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
 
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
-    """The exact kernel: is it exact, does it agree with theory, and how long does it take?"""
+    """User-mode kernels: is the exact one exact, does it agree with theory, and how long do they take?"""
     for part in PARTS:
         what = (part.__doc__ or part.__name__).splitlines()[0]
         say(what)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ PAYLOAD_BYTES = 9000 - 20 - 32
 """Of a full frame: without the headers of IP, and of TCP with its timestamps."""
 
 
-def measure(say: Callable[[str], None]) -> Iterator[Figure]:
-    """Delays and rates of a delayed WAN in the user-mode kernel, and the time to its first collective; 2 minutes."""
-    say(f"{DELAYED.name} in a user-mode kernel")
+def delayed_mesh() -> Iterator[Figure]:
+    """Delays and rates of a delayed WAN in the user-mode kernel in real time, and the time to its first collective."""
     with tempfile.TemporaryDirectory(prefix="ringroad-bench-") as name:
         folder = Path(name)
         began_at = time.time()

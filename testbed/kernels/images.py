@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.kernels import xstate
+from testbed.kernels import exactkernel, xstate
 from testbed.kernels.choosing import Kernel
 from topologies.errors import RingroadError
 
@@ -58,22 +58,22 @@ def image(kernel: Kernel) -> Image:
     """The image of `uml` or `exact`. RingroadError with the remedy if there is none."""
     if kernel is Kernel.EXACT:
         return _exact()
-    return _debian()
+    return _real_time()
 
 
 def _exact() -> Image:
-    try:
-        from testbed.kernels import exactkernel
-    except ImportError:
-        raise RingroadError("the exact kernel is not built", "run scripts/build-exact-kernel") from None
     built = exactkernel.require()
     return Image(Kernel.EXACT, built.path, built.release, arguments=REPEATABLE)
 
 
-def _debian() -> Image:
+def _real_time() -> Image:
+    """Debian's; without it the exact kernel's program, which keeps real time unless it is told otherwise."""
     binary = DEBIAN_BINARY
     if not binary.exists():
-        raise RingroadError("Debian's user-mode kernel is not installed", INSTALL_REMEDY)
+        built = exactkernel.find()
+        if built is None:
+            raise RingroadError("Debian's user-mode kernel is not installed", INSTALL_REMEDY)
+        return Image(Kernel.UML, built.path, built.release)
     version = version_of(binary)
     modules = DEBIAN_MODULES / version
     if not modules.is_dir():

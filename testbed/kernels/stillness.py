@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from testbed.kernels.images import Image
+from testbed.kernels.virtualclock import SpinWatch, VirtualClock
 
 SILENT_S = 60.0
 """A kernel in real time says that it lives every 5 s."""
@@ -42,8 +43,6 @@ class OfClock(Stillness):
     """For a kernel in virtual time: it is still if its clock has not moved for a minute of wall time."""
 
     def __init__(self, folder: Path) -> None:
-        from testbed.kernels.virtualclock import SpinWatch, VirtualClock
-
         super().__init__()
         self._clock = VirtualClock(folder / "clock")
         self._watch = SpinWatch()

@@ -122,6 +122,7 @@ def test_a_program_that_is_no_kernel_is_refused_with_the_remedy(tmp_path, monkey
 
 def test_a_kernel_that_is_not_installed_is_named_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "DEBIAN_BINARY", tmp_path / "nothing")
+    monkeypatch.setattr(images.exactkernel, "find", lambda: None)
     assert "apt-get install user-mode-linux" in images.why_not(Kernel.UML)
 
 
