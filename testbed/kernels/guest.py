@@ -132,7 +132,7 @@ def set_up(job: Job) -> None:
         system.load_modules(job.modules)
     if job.virtual_time:
         alike.begin_alike()
-    system.start_open_vswitch()
+    system.start_open_vswitch(first=not job.virtual_time)
     if job.virtual_time:
         alike.wait_until(alike.COMMAND_AT_S)
 
