@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from ranks import run_ranks
 from waiting import eventually
 
 from workers.backend.automatic import VARIABLE
-from workers.backend.deathwatch import DeathWatch, RankDied
+from workers.backend.deathwatch import DeathWatch, RankDied, _watches
 from workers.job import Job, Rank, job_to_json
 
 DCS = ("amsterdam", "iowa", "lagos", "tokyo")
@@ -143,6 +144,33 @@ def test_who_leaves_in_order_harms_nobody():
     assert run_ranks(3, main, meet=False) == [True, True, None]
 
 
+def test_children_of_a_rank_neither_leave_for_it_nor_outlive_it():
+    def main() -> str:
+        dist.barrier()
+        if dist.get_rank() == 1:
+            leaves, stays = os.fork(), None
+            if leaves == 0:
+                gc.collect()
+                for watch in list(_watches):
+                    watch.close()
+                os._exit(0)
+            os.waitpid(leaves, 0)
+            stays = os.fork()
+            if stays == 0:
+                time.sleep(SOON_S + 0.5)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(RankDied) as raised:
+            while True:
+                all_gather(LARGE)
+        assert time.monotonic() - began < SOON_S
+        return str(raised.value)
+
+    said = run_ranks(3, main, meet=False)
+    assert all(said[rank].startswith("rank 1 (iowa) has died") for rank in (0, 2))
+
+
 def test_a_death_is_no_business_of_a_group_without_the_dead():
     def main() -> bool:
         survivors = dist.new_group([0, 2])
@@ -185,7 +213,7 @@ def test_a_stranger_at_the_watch_is_sent_away():
         with pytest.MonkeyPatch.context() as patch:
             ended: list[int] = []
             patch.setattr("workers.backend.deathwatch.SETTLE_S", 0.0)
-            waiting = DeathWatch(store, 0, list(range(ranks)), lambda: ended.append(1))
+            waiting = DeathWatch(store, 0, list(range(ranks)), lambda: ended.append(1), ended.append)
             at = tuple(json.loads(store.get("0"))["at"])
             for said in (b"", b"hello\n", b'{"rank": 1, "token": "0", "name": "x"}\n', b"x" * 100_000, b"[" * 900):
                 with socket.create_connection(at) as stranger, suppress(OSError):
@@ -194,7 +222,7 @@ def test_a_stranger_at_the_watch_is_sent_away():
                     assert stranger.recv(1) == b""
             assert not waiting._peers and not ended
             # then the real one is still let in
-            other = DeathWatch(store, 1, list(range(ranks)), lambda: None)
+            other = DeathWatch(store, 1, list(range(ranks)), lambda: None, ended.append)
             eventually(lambda: 1 in waiting._peers)
             other.close()
             waiting.close()

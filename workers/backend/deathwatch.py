@@ -18,6 +18,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -35,6 +36,9 @@ SETTLE_S = 1.0
 NEWS_S = 0.5
 """How long an error of gloo waits for the news that explains it."""
 
+LET_GO_S = 0.5
+"""How long gloo has to end what waits: a message whose sending met the death is never ended, and has to be left."""
+
 CONNECT_S = 30.0
 _HELLO_BYTES, _FAREWELL_BYTES = 1024, 64
 _SIOCGIFADDR = 0x8915
@@ -45,14 +49,24 @@ class RankDied(RingroadError, RuntimeError):
 
 
 class DeathWatch:
-    """Of one group on one rank. `ranks` are the group's, as global ranks. `end_waiting` runs SETTLE_S after a death.
+    """Of one group on one rank. `ranks` are the group's, as global ranks.
+
+    SETTLE_S after a death `end_waiting` ends what waits in gloo; a while later `give_up` gets the error for the rest.
 
     Made by all ranks of the group together; blocks until this one has reached those before it. A rank that cannot be
     reached is not watched, and the log says so.
     """
 
-    def __init__(self, store: Store, rank: int, ranks: Sequence[int], end_waiting: Callable[[], None]) -> None:
-        self._rank, self._ranks, self._end_waiting = rank, ranks, end_waiting
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        ranks: Sequence[int],
+        end_waiting: Callable[[], None],
+        give_up: Callable[[BaseException], None],
+    ) -> None:
+        self._rank, self._ranks = rank, ranks
+        self._end_waiting, self._give_up = end_waiting, give_up
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._cause: str | None = None
@@ -61,12 +75,14 @@ class DeathWatch:
         self._peers: dict[int, socket.socket] = {}
         self._names = {rank: _own_name(ranks[rank])}
         self._token = secrets.token_hex(8)
-        self._end_at: float | None = None
+        self._steps: list[tuple[float, Callable[[], None]]] = []
+        """What is to be done after a death, and when."""
         self._is_closed = False
         self._selector = selectors.DefaultSelector()
         self._woken, self._wakes = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
         self._meet(store)
+        _watches.add(self)
         threading.Thread(target=self._run, name="ring backend: watch", daemon=True).start()
 
     def explained(self, error: BaseException) -> BaseException:
@@ -99,6 +115,12 @@ class DeathWatch:
                 with suppress(OSError):
                     peer.send(farewell, socket.MSG_DONTWAIT)
         self._wakes.close()
+
+    def forget(self) -> None:
+        """In a forked child: its copies of the connections must neither speak nor keep them open."""
+        self._is_closed = True
+        for inherited in (*self._peers.values(), self._server, self._woken, self._wakes):
+            inherited.close()
 
     # Meeting: each connects to those before it.
 
@@ -161,12 +183,11 @@ class DeathWatch:
 
     def _run(self) -> None:
         while not self._is_closed:
-            wait_s = None if self._end_at is None else max(0.0, self._end_at - time.monotonic())
+            wait_s = max(0.0, self._steps[0][0] - time.monotonic()) if self._steps else None
             for key, _ in self._selector.select(wait_s):
                 key.data()
-            if self._end_at is not None and self._end_at <= time.monotonic() and not self._is_closed:
-                self._end_at = None
-                self._end_waiting()
+            while self._steps and self._steps[0][0] <= time.monotonic() and not self._is_closed:
+                self._steps.pop(0)[1]()
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
@@ -194,11 +215,28 @@ class DeathWatch:
             if self._cause is None and culprit != self._rank:
                 self._cause, self._culprit = f"{self._name(culprit)} {how}", culprit
         self._news.set()
-        self._end_at = self._end_at or time.monotonic() + SETTLE_S
+        if not self._steps:
+            now = time.monotonic()
+            self._steps = [(now + SETTLE_S, self._end_waiting), (now + SETTLE_S + LET_GO_S, self._leave_the_rest)]
+
+    def _leave_the_rest(self) -> None:
+        self._give_up(RankDied(f"{self._cause}; gloo still waits for it"))
 
     def _name(self, rank: int) -> str:
         name = self._names.get(rank)
         return f"rank {self._ranks[rank]} ({name})" if name else f"rank {self._ranks[rank]}"
+
+
+_watches: weakref.WeakSet[DeathWatch] = weakref.WeakSet()
+"""Of this process, for its children to forget."""
+
+
+def _forget_all() -> None:
+    for watch in list(_watches):
+        watch.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 def _received(connection: socket.socket, most: int) -> bytes | None:

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from workers.backend.automatic import AutomaticAgent
 from workers.backend.deathwatch import RankDied
 from workers.backend.journal import Journal
 from workers.backend.lane import Lane
-from workers.backend.work import Explain, RingWork, as_it_is
+from workers.backend.work import Explain, RingWork, Waiting, as_it_is
 from workers.breaking import break_connections
 from workers.passive import Arrival
 
@@ -47,6 +48,7 @@ class Engine:
         self.ring = Ring(0, tuple(range(data.size())))
         self.explain: Explain = as_it_is
         """Of an error that ends everything here, what to raise instead."""
+        self.waiting = Waiting()
 
     def collective(self, collective: Callable[[Lane], None], result: Any, kind: str, size_bytes: int) -> RingWork:
         """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once.
@@ -76,11 +78,12 @@ class Engine:
     def work(self, task: Task, result: Any) -> RingWork:
         """Queue what has to wait for everything before it, and breaks everything after it when it fails."""
         work = RingWork(result)
+        self.waiting.add(work)
         self._last = work
         self.background(lambda: work.complete(self._attempt(task)))
         return work
 
-    def background(self, task: Task) -> None:
+    def background(self, task: Task | None) -> None:
         """Queue what concerns nobody else and cannot fail."""
         if self._thread is None:
             self._thread = threading.Thread(target=_serve, args=(self._tasks,), name="ring backend", daemon=True)
@@ -99,6 +102,16 @@ class Engine:
         elif self._journal is not None:
             self._journal.close()
         self._tasks.put(None)
+
+    def give_up(self, error: BaseException) -> None:
+        """Leave the thread to gloo, which does not let it go: whatever was asked of it fails, and whatever will be."""
+        self._broken = self._broken or error
+        self.waiting.give_up(self._broken)
+        left, self._tasks, self._thread = self._tasks, queue.SimpleQueue(), None
+        with suppress(queue.Empty):
+            while True:
+                self.background(left.get_nowait())
+        left.put(None)
 
     def _attempt(self, task: Task) -> BaseException | None:
         """What it raises. After one failure the ranks are no longer at the same point: what follows fails as well."""

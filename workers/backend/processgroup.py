@@ -76,14 +76,15 @@ class RingProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.CUSTOM, self._control)
         self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         ranks = list(options.global_ranks_in_group) or list(range(size))
+        self._engine = Engine(self._data, *from_environment(self._data, options.group_id, ranks))
+        self._waiting = self._engine.waiting
         self._watch: DeathWatch | None = None
         if size > 1:
             end_waiting = partial(_break_all, self._control, self._data)
-            self._watch = DeathWatch(PrefixStore("watch", options.store), rank, ranks, end_waiting)
+            store = PrefixStore("watch", options.store)
+            self._watch = DeathWatch(store, rank, ranks, end_waiting, self._engine.give_up)
             weakref.finalize(self, self._watch.close)
-        self._explain = self._watch.explained if self._watch is not None else as_it_is
-        self._engine = Engine(self._data, *from_environment(self._data, options.group_id, ranks))
-        self._engine.explain = self._explain
+        self._explain = self._engine.explain = self._watch.explained if self._watch is not None else as_it_is
         self._small = Dissemination(self._control)
 
     @property
@@ -169,7 +170,7 @@ class RingProcessGroup(dist.ProcessGroup):
         opts = opts or AllreduceOptions()
         (tensor,), op = tensors, opts.reduceOp.op
         if op not in COMBINE or tensor.layout != torch.strided:
-            return StockWork(self._control.allreduce(tensors, opts), self._explain)
+            return self._stock(self._control.allreduce(tensors, opts), tensors)
         check_reducible(op, tensor.dtype)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
             return self._begun(self._small.all_reduce(tensor, op), [tensor], opts)
@@ -229,7 +230,7 @@ class RingProcessGroup(dist.ProcessGroup):
     @_explained
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         """`dist.reduce`: stock gloo's."""
-        return StockWork(self._control.reduce(tensors, opts or ReduceOptions()), self._explain)
+        return self._stock(self._control.reduce(tensors, opts or ReduceOptions()), tensors)
 
     # Moving.
 
@@ -265,7 +266,7 @@ class RingProcessGroup(dist.ProcessGroup):
             rest()
             finish_all(written)
 
-        return self._begun(finish, list(outputs), opts)
+        return self._begun(finish, list(outputs), opts, sum(tensor.nbytes for tensor in inputs))
 
     @_explained
     def all_to_all_single(
@@ -280,7 +281,7 @@ class RingProcessGroup(dist.ProcessGroup):
         is_even = not output_splits and not input_splits
         if is_even and input.nbytes <= SMALL_BYTES and is_plain(output) and is_plain(input):
             work = self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
-            return StockWork(work, self._explain)
+            return self._stock(work, [input])
         check_same_type(output, input)
         written, given = Written(output), flat(input).view(torch.uint8)
         rest = self._small.all_to_all(
@@ -291,7 +292,7 @@ class RingProcessGroup(dist.ProcessGroup):
             rest()
             written.finish()
 
-        return self._begun(finish, [output], opts)
+        return self._begun(finish, [output], opts, input.nbytes)
 
     alltoall_base = all_to_all_single
 
@@ -299,23 +300,23 @@ class RingProcessGroup(dist.ProcessGroup):
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """`dist.gather`: stock gloo's, straight to the root."""
         work = self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
-        return StockWork(work, self._explain)
+        return self._stock(work, inputs)
 
     @_explained
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """`dist.scatter`: stock gloo's, straight from the root."""
         work = self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
-        return StockWork(work, self._explain)
+        return self._stock(work, outputs)
 
     @_explained
     def send(self, tensors: Tensors, to: int, tag: int) -> Work:
         """`dist.send`, `dist.isend`: stock gloo's, with tags up to 30 bits."""
-        return StockWork(self._control.send(tensors, to, users_tag(tag)), self._explain)
+        return self._stock(self._control.send(tensors, to, users_tag(tag)), tensors)
 
     @_explained
     def recv(self, tensors: Tensors, source: int, tag: int) -> Work:
         """`dist.recv`, `dist.irecv`."""
-        return StockWork(self._control.recv(tensors, source, users_tag(tag)), self._explain)
+        return StockWork(self._control.recv(tensors, source, users_tag(tag)), self._explain)  # never left hanging
 
     @_explained
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
@@ -346,7 +347,15 @@ class RingProcessGroup(dist.ProcessGroup):
     def _is_small(self, most_sent_bytes: int) -> bool:
         return most_sent_bytes <= SMALL_BYTES or self.size() == 1
 
-    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
+    def _stock(self, work: Work, moved: Tensors) -> Work:
+        """gloo's work. Where it moves much it can be left: gloo may never end a message that met a death."""
+        is_bulk = sum(tensor.nbytes for tensor in moved) > SMALL_BYTES
+        return StockWork(work, self._explain, self._waiting if is_bulk else None)
+
+    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any, moved_bytes: int = 0) -> Work:
+        """What has begun; where it moves much, it can be left."""
+        if moved_bytes > SMALL_BYTES:
+            rest = partial(self._waiting.run, rest)
         work = LazyWork(result, rest, self._engine.background, self._explain)
         if opts is not None and opts.asyncOp:
             work.proceed()

@@ -42,11 +42,13 @@ class RingWork(Work):
         self._error: BaseException | None = None
 
     def complete(self, error: BaseException | None = None) -> None:
-        """Called once, by the thread that has run it.
+        """Called by the thread that has run it; the first time counts.
 
         Callbacks of the future run in a thread of their own: they may wait for collectives that this one has to run.
         """
         with self._lock:
+            if self._ended.is_set():
+                return
             self._error = error
             self._ended.set()
             future = self._future
@@ -93,6 +95,46 @@ class RingWork(Work):
             future.set_result(self._result)
         else:
             future.set_exception(self._error)
+
+
+class Waiting:
+    """What waits for gloo in one group, so that it can be left where gloo does not let go. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._works: set[RingWork] = set()
+        self._error: BaseException | None = None
+
+    def add(self, work: RingWork) -> None:
+        """It fails when the rest is given up, at once if that has been."""
+        with self._lock:
+            self._works = {each for each in self._works if not each.is_completed()} | {work}
+            error = self._error
+        if error is not None:
+            work.complete(error)
+
+    def run(self, wait: Callable[[], object]) -> None:
+        """Run it in a thread of its own; blocks until that has ended, or is given up. Raises what it raised."""
+        work = RingWork(None)
+        self.add(work)
+        threading.Thread(target=_run, args=(wait, work), name="ring backend: waits", daemon=True).start()
+        work.wait()
+
+    def give_up(self, error: BaseException) -> None:
+        """Whatever waits raises this now, and whatever comes later."""
+        with self._lock:
+            self._error, works = error, list(self._works)
+        for work in works:
+            work.complete(error)
+
+
+def _run(wait: Callable[[], object], work: RingWork) -> None:
+    try:
+        wait()
+    except BaseException as error:
+        work.complete(error)
+    else:
+        work.complete()
 
 
 class LazyWork(RingWork):
@@ -154,16 +196,19 @@ class LazyWork(RingWork):
 
 
 class StockWork(Work):
-    """gloo's own work, whose error is explained."""
+    """gloo's own work, whose error is explained. With `waiting` it is waited for in a way that can be left."""
 
-    def __init__(self, work: Work, explain: Explain) -> None:
+    def __init__(self, work: Work, explain: Explain, waiting: Waiting | None = None) -> None:
         super().__init__()
-        self._work, self._explain = work, explain
+        self._work, self._explain, self._waiting = work, explain, waiting
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         """Block until it has ended; a timeout, as everywhere in gloo, closes the connections of the group."""
         try:
-            return self._work.wait(timeout) if timeout else self._work.wait()
+            if timeout or self._waiting is None:
+                return self._work.wait(timeout) if timeout else self._work.wait()
+            self._waiting.run(self._work.wait)
+            return True
         except RuntimeError as error:
             raise_explained(error, self._explain)
 
