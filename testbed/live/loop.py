@@ -6,8 +6,6 @@ runs is adjusted. Knows nothing of the WAN but what the limit of a collective ne
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -66,7 +64,6 @@ class Loop:
         self._changed = threading.Condition()
         self._closed = False
         self._job: Job | None = None
-        self._pids: dict[str, int] = {}
         self._crashed: set[str] = set()
         self._every = 0
         self._ring = Ring(bed.wan.dcs, 0, False)
@@ -118,12 +115,8 @@ class Loop:
             if dc in self._crashed:
                 raise RingroadError(f"the worker of {dc} is dead already", f"bring it back: ringroad restart {dc}")
             self._crashed.add(dc)
-            pid = self._pids.get(dc)
-        if pid is None:
-            self._stop_job()
-        else:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        with suppress(RingroadError), WorkersClient(self._socket) as workers:
+            workers.crash(dc)
 
     def restart(self, dc: str) -> None:
         """Bring it back. RingroadError if it lives."""
@@ -132,7 +125,12 @@ class Loop:
                 raise RingroadError(f"the worker of {dc} lives", f"kill it first: ringroad crash {dc}")
             self._crashed.discard(dc)
             self._changed.notify_all()
-        self._stop_job()
+            takes_part = self._job is not None and dc in self._job.dcs
+        if not takes_part:
+            self._stop_job()
+            return
+        with suppress(RingroadError), WorkersClient(self._socket) as workers:
+            workers.restart(dc)
 
     def network_is_better(self) -> None:
         """Links came back: workers that still try to meet each other begin anew, rather than wait for TCP to retry."""
@@ -196,19 +194,19 @@ class Loop:
         self._tell("starting")
         try:
             with WorkersClient(self._socket) as workers:
-                pids = workers.start(job)["pids"]
                 with self._changed:
-                    self._job, self._pids = job, dict(zip(job.dcs, pids, strict=True))
+                    self._job = job
+                workers.start(job, self._hear)
                 self._failures = 0
                 self._tell("running")
-                if set(job.dcs) == set(self._living()) and not self._closed:
+                if set(self._living()) <= set(job.dcs) and not self._closed:
                     self._adjust(every=self._effective_every)
                     workers.run(self._hear)
         except WorkerFailed as error:
             self._lost(job, error)
         finally:
             with self._changed:
-                self._job, self._pids = None, {}
+                self._job = None
 
     def _next_job(self) -> Job | None:
         with self._changed:
@@ -227,6 +225,7 @@ class Loop:
                 bandwidth_socket=str(self._bed.state / "bandwidths.sock"),
                 seed=settings.seed,
                 timeout_s=TIMEOUT_S,
+                elastic=True,
             )
             return replace(job, start_order=_ranks(job, self._ring.order))
 
@@ -238,17 +237,20 @@ class Loop:
             self._finished(event)
         elif event["event"] == "ring_change":
             self._decided(event)
+        elif event["event"] == "membership":
+            self._members_changed(event)
 
     def _finished(self, event: dict[str, Any]) -> None:
         job = self._job
         assert job is not None
+        members = [job.dcs[rank] for rank in event["members"]]
         collective = Collective(
             number=self._hub.next_number(),
             arm=self._arm(),
             start=event["start"],
             end=event["end"],
             time_s=event["time_s"],
-            limit_s=self._limits.of(self._capacities(), job.dcs, event["start"], event["end"]),
+            limit_s=self._limits.of(self._capacities(), members, event["start"], event["end"]),
             agent_s=event["agent_s"],
             order=tuple(job.dcs[rank] for rank in event["order"]),
             size_bytes=event["size_bytes"],
@@ -280,6 +282,22 @@ class Loop:
             decide_s=event["decide_s"],
             agree_s=event["agree_s"],
         )
+
+    def _members_changed(self, event: dict[str, Any]) -> None:
+        """Workers died, by `crash` or by themselves, or came back; the others have met anew."""
+        job = self._job
+        assert job is not None
+        gone = {dc for dc in job.dcs if dc not in event["dcs"]}
+        with self._changed:
+            came = {each["dc"] for each in event["joined"]}
+            self._crashed = (self._crashed - came) | {each["dc"] for each in event["left"] if each["dc"] in gone}
+            order = tuple(job.dcs[rank] for rank in event["order"])
+            if not self._ring.pinned:
+                self._ring = Ring(order, self._epoch_before + event["epoch"], False)
+        said = [f"{each['dc']} {each['why']}" for each in event["left"]]
+        said += [f"{each['dc']} is back" for each in event["joined"]]
+        said += [str(event["broken"])] if event["broken"] else []
+        self._tell("running", f"{'; '.join(said)}; on again after {format_duration(event['pause_s'])}")
 
     def _lost(self, job: Job, error: WorkerFailed) -> None:
         """A death by `crash` was asked for; of any other the DC counts as crashed; a broken connection passes."""

@@ -142,6 +142,19 @@ def test_a_worker_that_crashes_is_missed_and_comes_back(testbed):
     assert testbed.snapshot().workers.crashed == ()
 
 
+def test_one_worker_alone_waits_until_others_come_back(testbed):
+    for dc in ("tokyo", "oregon", "virginia"):
+        testbed.crash(dc)
+    eventually(lambda: testbed.snapshot().workers.state == "waiting")
+    testbed.restart("oregon")
+    two = eventually(lambda: [c for c in testbed.snapshot().collectives[-1:] if len(c.order) == 2])
+    assert sorted(two[0].order) == ["frankfurt", "oregon"]
+    testbed.restart("tokyo")
+    testbed.restart("virginia")
+    eventually(lambda: [c for c in testbed.snapshot().collectives[-1:] if len(c.order) == 4])
+    assert testbed.snapshot().workers.crashed == ()
+
+
 def test_arms_switch_while_collectives_run(testbed):
     ringroad("shape", "frankfurt", "oregon", "--rate", "10mbit")
     before = next_collectives(testbed)[-1]
