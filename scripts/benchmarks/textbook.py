@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,14 +17,19 @@ def ring_limit_s(dcs: int, size_bytes: int, rate_bps: float, sharing: int = 1) -
     return (dcs - 1) * size_bytes * 8 * sharing / rate_bps
 
 
-def ring_latency_s(order: Sequence[str], hops: Mapping[str, int], delay_s: float) -> float:
-    """The delays alone: a receiver's word that it is ready, then the last byte's way over n−1 edges of the ring.
+def ring_over_delays_s(delays_s: Sequence[float], shard_s: float, chunk_s: float) -> float:
+    """The shortest time of a pipelined ring, each edge of which has a delay: bytes and delays, where they overlap.
 
-    `hops` has the links of each ordered pair, as `"a b"`. The edge left out is the one that the shard which is last
-    need not cross; the receiver's word takes as long as the longest edge.
+    Edge i leads from rank i to the next, with `delays_s[i]` each way, and carries a shard in `shard_s`. A rank sends
+    its own shard once the receiver's word that it is ready has come, and every other one once the last has left and
+    the first chunk of this one (`chunk_s` at the rate) has arrived. It is over when the last byte of the last is there.
     """
-    edges_s = [hops[f"{a} {b}"] * delay_s for a, b in pairwise([*order, order[0]])]
-    return max(edges_s) + sum(edges_s) - min(edges_s)
+    ranks = len(delays_s)
+    begins = list(delays_s)
+    for _ in range(ranks - 2):
+        arrives = [begins[rank - 1] + delays_s[rank - 1] + chunk_s for rank in range(ranks)]
+        begins = [max(begins[rank] + shard_s, arrives[rank]) for rank in range(ranks)]
+    return max(begin + shard_s + delay_s for begin, delay_s in zip(begins, delays_s, strict=True))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,12 @@ def is_inside() -> bool:
     return job() is not None
 
 
+def in_virtual_time() -> bool:
+    """Whether the clock here stands still while programs compute."""
+    found = job()
+    return found is not None and found.virtual_time
+
+
 def ran_on() -> dict[str, str]:
     """For every result: which kernel, its version, and what that means for time."""
     found = job()

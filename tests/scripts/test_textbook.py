@@ -7,8 +7,8 @@ import pytest
 from benchmarks.textbook import (
     chance_of_both_ways,
     measured_sawtooth,
-    ring_latency_s,
     ring_limit_s,
+    ring_over_delays_s,
     round_trip_of_uniform_jitter,
     sawtooth,
 )
@@ -19,11 +19,14 @@ def test_the_bytes_of_a_ring_of_four():
     assert ring_limit_s(4, 8 * 2**20, 100e6) == pytest.approx(2.01326592)
 
 
-def test_the_delays_of_a_ring_are_a_word_and_all_edges_but_one():
-    hops = {"a b": 1, "b c": 2, "c a": 1}
+def test_delays_shorter_than_a_shard_hide_behind_the_bytes_but_for_the_first_and_the_last():
+    # three shards of 50 ms each after 10 ms for the receiver's word, and 10 ms until the last byte is there
+    assert ring_over_delays_s([0.010] * 4, shard_s=0.050, chunk_s=0.001) == pytest.approx(0.010 + 3 * 0.050 + 0.010)
 
-    # edges of 10, 20 and 10 ms: 20 for the word, then 40 less the 10 of the shortest
-    assert ring_latency_s(["a", "b", "c"], hops, 0.010) == pytest.approx(0.050)
+
+def test_delays_longer_than_a_shard_add_up_around_the_ring():
+    # word 100, then twice 100 + 1 until the next shard begins, 5 for the last one, 100 until it is there
+    assert ring_over_delays_s([0.100] * 4, shard_s=0.005, chunk_s=0.001) == pytest.approx(0.100 + 2 * 0.101 + 0.105)
 
 
 def test_the_sawtooth_of_a_link_of_a_thousand_segments_a_second():
