@@ -86,9 +86,10 @@ def ring_over_long_links() -> Iterator[Figure]:
     limit_s = textbook.ring_limit_s(len(order), size, rate, found["sharing"])
     delays_s = [found["hops"][f"{a} {b}"] * delay for a, b in pairwise([*order, order[0]])]
     chunk_s = CHUNK_BYTES * 8 / rate
-    least_s = textbook.ring_over_delays_s(delays_s, limit_s / (len(order) - 1), chunk_s)
+    # Links are idle while the last bytes are under way, and their buckets fill: so much may leave at once.
+    least_s = textbook.ring_over_delays_s(delays_s, limit_s / (len(order) - 1), chunk_s) - qdisc.BURST_S
     ratios = [each / least_s for each in times_s(found)]
-    against = f"{limit_s * 1e3:.1f} ms for the bytes + {(least_s - limit_s) * 1e3:.1f} ms for the delays they leave"
+    against = f"{limit_s * 1e3:.1f} ms for the bytes + {(least_s - limit_s) * 1e3:.1f} ms for delays, less full buckets"
     yield worst_of("exact: ring AllGather, six, 10 Gbit/s, 16 MiB", ratios, "", against, Reach(1.0, 1.10))
 
 
