@@ -36,7 +36,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TcpSettings:
-    """What TCP does inside a DC. None leaves the kernel's own."""
+    """What TCP does inside a DC. None leaves the kernel's own.
+
+    A connection keeps its window while it rests: collectives come in bursts, and each would begin slowly again.
+    """
 
     congestion_control: str | None = "cubic"
     receive_buffer_bytes: tuple[int, int, int] = (4096, 131072, 6291456)
@@ -169,6 +172,7 @@ def _write_sysctls(tcp: TcpSettings) -> None:
         "ipv4/tcp_rmem": " ".join(map(str, tcp.receive_buffer_bytes)),
         "ipv4/tcp_wmem": " ".join(map(str, tcp.send_buffer_bytes)),
         "ipv4/tcp_no_metrics_save": "1",
+        "ipv4/tcp_slow_start_after_idle": "0",
     }
     for name, value in values.items():
         if (net / name).exists():

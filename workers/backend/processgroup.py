@@ -1,7 +1,7 @@
 """The `ProcessGroup` that `init_process_group("ring")` gives: which way each collective goes.
 
-Bulk collectives go round the ring, in the order that the engine keeps; small ones by dissemination; all_to_all in
-exchanges of pairs; what neither serves is stock gloo's: gather, scatter, point-to-point and what is sparse. All but the
+Bulk collectives go round the ring, in the order that the engine keeps; small ones by dissemination; all_to_all between
+all pairs at once; what neither serves is stock gloo's: gather, scatter, point-to-point and what is sparse. All but the
 first have connections of their own, so that bulk never blocks them. All ranks choose the same way, from what all know.
 """
 
@@ -31,12 +31,11 @@ from workers.backend.automatic import from_environment
 from workers.backend.cutting import parts
 from workers.backend.deathwatch import DeathWatch
 from workers.backend.engine import Engine
-from workers.backend.exchange import Rest, split
 from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
-from workers.backend.small import Dissemination, users_tag
+from workers.backend.small import Dissemination, Rest, users_tag
 from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
-from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, known
+from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, known, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024

@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.distributed import ProcessGroupGloo, ReduceOp
 
-from workers.backend.exchange import Rest, exchange
 from workers.backend.reductions import COMBINE, average
 
 _TAGS = 2**30
+
+Rest = Callable[[], None]
+"""What is left of a collective: blocks until it is done. RuntimeError when a peer is gone."""
 
 
 def users_tag(tag: int) -> int:
@@ -67,8 +69,18 @@ class Dissemination:
         )
 
     def all_to_all(self, incoming: Sequence[torch.Tensor], outgoing: Sequence[torch.Tensor]) -> Rest:
-        """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; flat bytes, of any size, large too."""
-        return exchange(self._group, self.ticket(), incoming, outgoing)
+        """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; flat, of any size, large too: all pairs at once.
+
+        Every receive is posted before anything is sent. gloo tells the sender of a receive over the connection that
+        carries data the other way: behind data, that would wait until all of it is through, and each pair would talk
+        one way after the other.
+        """
+        n, rank, group, ticket = self._size, self._rank, self._group, self.ticket()
+        peers = [(rank + distance) % n for distance in range(1, n)]
+        works = [group.recv([incoming[p]], p, ticket) for p in reversed(peers) if incoming[p].numel()]
+        works += [group.send([outgoing[p]], p, ticket) for p in peers if outgoing[p].numel()]
+        incoming[rank].copy_(outgoing[rank])
+        return lambda: [work.wait() for work in works] and None
 
     def broadcast(self, data: torch.Tensor, root: int) -> Rest:
         """`data` (flat bytes) of rank `root` to everybody, straight from there: one step."""

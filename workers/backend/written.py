@@ -74,3 +74,18 @@ def check_same_type(*tensors: torch.Tensor) -> None:
     dtypes = {tensor.dtype for tensor in tensors}
     if len(dtypes) > 1:
         raise ValueError(f"tensors of one collective must have one dtype, not {dtypes}")
+
+
+def split(data: torch.Tensor, splits: Sequence[int], of: torch.Tensor, ranks: int) -> list[torch.Tensor]:
+    """The flat `data` of tensor `of`, by rank: as many of its rows as `splits` says, equally many if that is empty.
+
+    ValueError where that is not all of it.
+    """
+    rows = of.shape[0] if of.dim() else of.numel()
+    if not splits and rows % ranks:
+        raise ValueError(f"{rows} rows cannot be split equally among {ranks} ranks")
+    counts = list(splits) or [rows // ranks] * ranks
+    if len(counts) != ranks or sum(counts) != rows:
+        raise ValueError(f"the splits {counts} do not make up the {rows} rows of the tensor for {ranks} ranks")
+    row_bytes = data.numel() // rows if rows else 0
+    return list(data.split([count * row_bytes for count in counts]))
