@@ -20,12 +20,12 @@ from workers.policies.bottleneck import best_ring as best_of_pairs
 from workers.policies.linkrings import best_ring
 from workers.policies.view import bottleneck_bps
 
-SHARD_BYTES = 2**20
+SHARD_BYTES = 2 * 2**20
 ITERATIONS = 3
 
 
 def promised_and_kept() -> Iterator[Figure]:
-    """AllGather of 1 MiB per rank on prism, by isolated bandwidths of pairs and by `shared`, against their promises."""
+    """AllGather of 2 MiB per rank on prism, by isolated bandwidths of pairs and by `shared`, against their promises."""
     wan = load_wan("prism")
     n = len(wan.dcs)
     with Testbed(wan, controller=ControllerSettings(policy="shortest")) as bed, workers_of(bed) as workers:
