@@ -10,7 +10,7 @@ from typing import Any
 from controller import ofmsgs
 from controller.channels import Channel, Channels
 from controller.engine import Engine
-from controller.malformed import Malformed, Verdict, examine
+from controller.malformed import Malformed, Verdict, examine, length_to_wait_for
 from controller.portpolls import PortPolls
 from controller.rules import Held
 from controller.settings import Wiring
@@ -43,7 +43,7 @@ class WanController(_STACK.app_base):
             self._port_polls = PortPolls(channels, engine, wiring)
             self._port_polls.start()
         self._tell_live: set[int] = set()
-        examine_messages(self._examine)
+        examine_messages(self._examine, length_to_wait_for)
 
     @_on(_EVENTS.EventOFPSwitchFeatures, _CONFIG)
     def features(self, event: Any) -> None:

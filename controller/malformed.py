@@ -17,6 +17,10 @@ HELLO, MULTIPART_REPLY = 0, 19
 PARSED = {HELLO, 1, 2, 3, 6, 12, MULTIPART_REPLY, 21}
 """Hello, error, both echoes, features reply, port status, multipart reply, barrier reply."""
 
+LAST_TYPE = 29
+"""OFPT_METER_MOD."""
+LONGEST_HELLO_BYTES = 1024
+
 FLOW, PORT_STATS, GROUP_DESCRIPTION, PORT_DESCRIPTION = 1, 4, 7, 13
 HEADER_BYTES, MULTIPART_HEADER_BYTES = 8, 16
 FIXED_ENTRY_BYTES = {PORT_STATS: 112, PORT_DESCRIPTION: 64}
@@ -35,6 +39,16 @@ class Verdict(Enum):
 
 class Malformed(Exception):
     """A message that no switch in its right mind sends."""
+
+
+def length_to_wait_for(version: int, message_type: int, length: int) -> int:
+    """How much of a message is to be there before it is examined, by its header: no more than that of garbage.
+
+    Whoever speaks something else than OpenFlow is told by its first bytes, instead of being waited for.
+    """
+    if message_type == HELLO:
+        return length if length <= LONGEST_HELLO_BYTES else HEADER_BYTES
+    return length if version == VERSION and message_type <= LAST_TYPE else HEADER_BYTES
 
 
 def examine(version: int, message_type: int, data: bytes) -> Verdict:

@@ -127,20 +127,27 @@ def serve_openflow(listener: socket.socket) -> None:
     stack.controller.StreamServer = _Listening
 
 
-def examine_messages(examine: Callable[[Any, int, int, bytes], bool]) -> None:
+def examine_messages(
+    examine: Callable[[Any, int, int, bytes], bool], length_to_wait_for: Callable[[int, int, int], int]
+) -> None:
     """Have every message looked at before it is parsed: (connection, version, type, data) → whether to parse it.
 
-    A message that is not parsed has not come, as far as the framework knows.
+    A message that is not parsed has not come, as far as the framework knows. How much of it has to be there first is
+    (version, type, length as it says itself) → length.
     """
     messages = chosen().messages
-    parse = messages.msg
+    parse, read_header = messages.msg, messages.header
+
+    def _header(data: bytes) -> tuple[int, int, int, int]:
+        version, kind, length, xid = read_header(data)
+        return version, kind, length_to_wait_for(version, kind, length), xid
 
     def _msg(datapath: Any, version: int, kind: int, length: int, xid: int, data: bytes) -> Any:
         if not examine(datapath, version, kind, bytes(data[:length])):
             return None
         return parse(datapath, version, kind, length, xid, data)
 
-    messages.msg = _msg
+    messages.msg, messages.header = _msg, _header
 
 
 def start_app(module: str, **contexts: Any) -> None:

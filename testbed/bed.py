@@ -23,14 +23,14 @@ from typing import Any
 
 from controller.client import ControllerClient, wait_listening
 from controller.settings import ControllerConfig, ControllerSettings, save_config
-from testbed.emulation import interfaces, liveness, openvswitch, packetsockets, state
+from testbed.emulation import interfaces, liveness, openvswitch, packetsockets, precedence, state, switchdaemon
 from testbed.emulation.capabilities import Capabilities, detect
 from testbed.emulation.clean import clean
 from testbed.emulation.dc import Dc
 from testbed.emulation.interfaces import TcpSettings
 from testbed.emulation.liveness import BfdSettings
 from testbed.emulation.network import Network
-from testbed.emulation.plan import HOST_PORT, NetworkPlan, new_run_id
+from testbed.emulation.plan import NetworkPlan, new_run_id
 from testbed.emulation.processes import Ledger, Process, ProcessDied, start_ticks
 from testbed.emulation.programs import require
 from testbed.emulation.shaper import QueueStatus, Shaper
@@ -312,7 +312,7 @@ class Testbed:
         }
         self._indexes = interfaces.indexes(netlink, {e: port.interface for e, port in self.plan.ports.items()})
         self._switch_indexes = interfaces.indexes(netlink, {name: name for name in self._network.switch_interfaces()})
-        self._make_room_in_switches()
+        self._ready_switches()
         self._shaper = Shaper(self._indexes, self.capabilities.netem)
         self._undo.append(self._shaper.close)
         self._shaper.apply(self._wanted)
@@ -341,14 +341,14 @@ class Testbed:
         if self._bfd is not None:
             openvswitch.vsctl(liveness.wait_commands([port.interface for port in self.plan.ports.values()]))
 
-    def _make_room_in_switches(self) -> None:
+    def _ready_switches(self) -> None:
         pid = openvswitch.switch_daemon_pid()
         if self.capabilities.openvswitch_datapath != "netdev" or pid is None:
             return
-        self._undo.append(lambda: packetsockets.restore(pid))
-        openvswitch.send_one_packet(next(iter(self.plan.sites.values())).switch, HOST_PORT)
-        if not packetsockets.make_room(pid, self._switch_indexes.values()):
-            self._note("Open vSwitch's sending socket was not found: links will lose packets when others are congested")
+        self._undo.append(lambda: switchdaemon.restore(pid))
+        switch = next(iter(self.plan.sites.values())).switch
+        for note in switchdaemon.make_ready(pid, switch, self._switch_indexes.values()):
+            self._note(note)
 
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
         if self._controller_settings is None:
@@ -356,12 +356,11 @@ class Testbed:
         file, socket = self.state / "controller.json", self.state / "controller.sock"
         save_config(ControllerConfig(self.wan, wiring_of(self.plan), socket, self._controller_settings), file)
         self._undo.append(self._ledger.end_all)
-        return self._ledger.start(
-            "controller",
-            [sys.executable, "-m", "controller", "--config", str(file)],
-            self.log_folder / "controller.log",
-            stdout=subprocess.PIPE,
-        )
+        command = [sys.executable, "-m", "controller", "--config", str(file)]
+        log_file = self.log_folder / "controller.log"
+        process, popen = self._ledger.start("controller", command, log_file, stdout=subprocess.PIPE)
+        precedence.put_first(process.pid, precedence.STEERING, precedence.STEERING)
+        return process, popen
 
     def _join_controller(self, process: Process, popen: subprocess.Popen[bytes]) -> None:
         try:

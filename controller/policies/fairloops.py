@@ -12,9 +12,12 @@ import numpy
 from numba import njit
 from numpy.typing import NDArray
 
-from controller.policies.fairshare import TOLERANCE, Floats, Indexes
-
+Floats = NDArray[numpy.float64]
+Indexes = NDArray[numpy.intp]
 Flags = NDArray[numpy.bool_]
+
+TOLERANCE = 1e-7
+"""Shares that differ by less than this fraction are equal."""
 
 REFUTED, OPEN = 0, 1
 
@@ -63,6 +66,9 @@ def water_fill(paths: Paths, assignment: Indexes, shares: Floats) -> None:
         for edge in range(edges):
             if load[edge] > 0.5:
                 level = min(level, room[edge] / load[edge])
+        if level == numpy.inf:  # Flows that take no edge at all.
+            shares[stopped:] = 0.0
+            return
         level = max(level, 0.0)
         for edge in range(edges):
             full[edge] = load[edge] > 0.5 and room[edge] <= level * (1 + TOLERANCE) * load[edge]
@@ -74,6 +80,13 @@ def water_fill(paths: Paths, assignment: Indexes, shares: Floats) -> None:
                 stopped += 1
                 _add(paths, choice, load, -1.0)
                 _add(paths, choice, room, -level)
+
+
+@njit(cache=True)
+def fill_each(paths: Paths, assignments: Indexes, shares: Floats) -> None:
+    """The same for each of many assignments, one a row."""
+    for row in range(len(assignments)):
+        water_fill(paths, assignments[row], shares[row])
 
 
 @njit(cache=True)
@@ -193,12 +206,15 @@ def _is_open(
         limit = level * (1 + TOLERANCE)
         for edge in range(len(full)):
             full[edge] = shared[edge] > 0.5 and filling.room[edge] <= limit * shared[edge]
+        more = _also_stop(paths, limit, present, partial, filling, full, most)
         count = _stop(paths, level, partial, filling, full, most)
         same = position
         while same < flows and shares[same] <= present * (1 + TOLERANCE):
             same += 1
-        if count != same - position:
-            return (REFUTED if count > same - position else OPEN), spent
+        if count + more > same - position:
+            return REFUTED, spent
+        if count < same - position:
+            return OPEN, spent
         position = same
     return REFUTED, spent
 
@@ -270,6 +286,51 @@ def _stop(paths: Paths, level: float, partial: Partial, filling: Filling, full: 
         filling.stopped[flow] = True
         count += 1
     return count
+
+
+@njit(cache=True)
+def _also_stop(
+    paths: Paths, limit: float, present: float, partial: Partial, filling: Filling, full: Flags, most: Floats
+) -> int:
+    """How many flows at least stop at the present level besides those that `_stop` finds.
+
+    A flow that is not placed and has no choice for more fills, by whatever choice, an edge that others are on already:
+    one of these stops with it. Flows whose possible victims are not the same have not the same victim.
+    """
+    claimed, wanted = numpy.zeros(len(most), numpy.bool_), numpy.zeros(len(most), numpy.bool_)
+    count = 0
+    for flow in range(len(most)):
+        placed = partial.placed[flow]
+        claimed[flow] = filling.stopped[flow] or placed < 0 or _meets(paths, placed, full)
+    for flow in range(len(most)):
+        if filling.stopped[flow] or partial.placed[flow] >= 0 or most[flow] > limit:
+            continue
+        wanted[:] = False
+        alone = True
+        for choice in range(paths.first[flow], paths.first[flow + 1]):
+            if partial.domain[choice] and alone:
+                edge = _filled_by(paths, choice, limit, present, filling)
+                alone = filling.going[edge] > 0.5
+                for other in range(len(most)):
+                    placed = partial.placed[other]
+                    if placed >= 0 and not filling.stopped[other] and paths.uses[placed, edge]:
+                        wanted[other] = True
+                        alone = alone and not claimed[other]
+        if alone:
+            count += 1
+            for other in range(len(most)):
+                claimed[other] = claimed[other] or wanted[other]
+    return count
+
+
+@njit(cache=True)
+def _filled_by(paths: Paths, choice: int, limit: float, present: float, filling: Filling) -> int:
+    """An edge that has no more than the level left for a flow that takes this choice."""
+    for place in range(paths.sizes[choice]):
+        edge = paths.edges[choice, place]
+        if filling.room[edge] - present * filling.going[edge] <= limit:
+            return edge
+    return paths.edges[choice, 0]
 
 
 @njit(cache=True)

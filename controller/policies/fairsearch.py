@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy
 
-from controller.policies.fairloops import Paths, climb, prove, water_fill
-from controller.policies.fairshare import TOLERANCE, Floats, Indexes, Problem, fairest, level_of, sorted_shares
+from controller.policies.fairloops import TOLERANCE, Floats, Indexes, climb, prove, water_fill
+from controller.policies.fairshare import Problem, fairest, level_of, sorted_shares
 from controller.policies.relaxation import largest_smallest_share, smallest_share_bound_bps
 
 SEARCH_WORK = 20_000_000
@@ -68,9 +68,7 @@ def _searched(problem: Problem, start: Indexes) -> Solution:
     assignment, shares = start.copy(), numpy.empty(problem.flows)
     if not problem.flows:
         return Solution(assignment, shares, exact=True)
-    paths = Paths(
-        problem.edge_lists, problem.uses.sum(1).astype(numpy.intp), problem.uses > 0, problem.first, problem.capacities
-    )
+    paths = problem.paths
     water_fill(paths, assignment, shares)
     step_work = len(paths.edges) * problem.flows * (len(paths.capacities) + int(paths.sizes.sum()))
     climb(paths, assignment, shares, SEARCH_WORK // step_work)

@@ -13,14 +13,9 @@ from functools import cached_property
 import numpy
 from numpy.typing import NDArray
 
+from controller.policies.fairloops import TOLERANCE, Floats, Indexes, Paths, fill_each
 from controller.view import Route, edges_of
 from topologies.model import Edge
-
-Floats = NDArray[numpy.float64]
-Indexes = NDArray[numpy.intp]
-
-TOLERANCE = 1e-7
-"""Shares that differ by less than this fraction are equal."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +55,11 @@ class Problem:
             lists[choice, : len(edges)] = edges
         return lists
 
-    def rows(self, assignments: Indexes) -> NDArray[numpy.float32]:
-        """Assignments (one a row) as rows with a 1 at each choice that is taken."""
-        rows = numpy.zeros((len(assignments), len(self.uses)), dtype=numpy.float32)
-        rows[numpy.arange(len(assignments))[:, None], assignments] = 1
-        return rows
+    @cached_property
+    def paths(self) -> Paths:
+        """The same for compiled code."""
+        sizes = self.uses.sum(1).astype(numpy.intp)
+        return Paths(self.edge_lists, sizes, self.uses > 0, self.first, self.capacities)
 
 
 def problem_of(candidates: Sequence[Sequence[Route]], capacities_bps: Mapping[Edge, float]) -> Problem:
@@ -95,22 +90,9 @@ def level_of(room: Floats, load: Floats) -> Floats:
 
 def sorted_shares(problem: Problem, assignments: Indexes) -> Floats:
     """The shares of all flows under each assignment, ascending, one row for each. Bit/s."""
-    taken = problem.rows(assignments)
-    by_flow = numpy.zeros((len(problem.uses), problem.flows), dtype=numpy.float32)
-    by_flow[numpy.arange(len(by_flow)), problem.flow_of] = 1
-    room = numpy.repeat(problem.capacities[None], len(taken), 0)
-    load = (taken @ problem.uses).astype(float)
-    shares = numpy.zeros((len(taken), problem.flows))
-    while taken.any():
-        levels = level_of(room, load)
-        level = levels.min(1)
-        full = (levels <= (level * (1 + TOLERANCE))[:, None]) & numpy.isfinite(level)[:, None]
-        stopped = taken * ((full.astype(numpy.float32) @ problem.uses.T) > 0)
-        rate = numpy.where(numpy.isfinite(level), level, 0.0)[:, None]
-        shares += (stopped @ by_flow) * rate
-        released = stopped @ problem.uses
-        taken, load, room = taken - stopped, load - released, room - released * rate
-    return numpy.sort(shares, 1)
+    shares = numpy.zeros(assignments.shape)
+    fill_each(problem.paths, numpy.ascontiguousarray(assignments), shares)
+    return shares
 
 
 def is_fairer(shares: Sequence[float] | Floats, than: Sequence[float] | Floats, margin: float = TOLERANCE) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy
 
+from controller.policies.fairloops import Indexes
 from controller.policies.fairsearch import solve
-from controller.policies.fairshare import Indexes, Problem, is_fairer, level_of, problem_of, sorted_shares
+from controller.policies.fairshare import Problem, is_fairer, level_of, problem_of, sorted_shares
 from controller.policies.widest import idle_routing
 from controller.view import Pair, Route, Routing, View
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from controller.policies.fairshare import Floats, Indexes, Problem
+from controller.policies.fairloops import Floats, Indexes
+from controller.policies.fairshare import Problem
 
 MAX_NODES = 200
 """Of branch and cut; the root was enough for 400 flows over 100 sites."""

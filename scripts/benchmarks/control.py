@@ -63,11 +63,11 @@ def planned_moves() -> Iterator[Figure]:
 
 
 @contextmanager
-def load(bed: Testbed, **fields: object) -> Iterator[None]:
+def load(bed: Testbed, size_bytes: int = LOAD_BYTES, **fields: object) -> Iterator[None]:
     """AllGathers without end while the context lasts, the first of them over when it begins; `fields` of the `Job`."""
     first = threading.Event()
     with workers_of(bed) as workers:
-        workers.start(job_on(bed, LOAD_BYTES, collectives=10**6, **fields))
+        workers.start(job_on(bed, size_bytes, collectives=10**6, **fields))
         thread = threading.Thread(target=workers.run, args=(lambda _: first.set(),), name="load", daemon=True)
         thread.start()
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from benchmarks import decisions, spanningtree
+from benchmarks import decisions, spanningtree, survival
 from benchmarks.control import load
 from benchmarks.decisions import wiring_of
 from benchmarks.figure import Figure, Reach, failed, figure, percentile
@@ -38,11 +38,12 @@ STAYS_S = 1.0
 EVENT_S = 10.0
 DROPPED_BPS = 8e6
 SLOWEST, SLOWEST_BPS = ("mumbai", "oregon"), 10e6
-CHUNK_BYTES = 64 * 1024
-"""Small, so that a burst of the ring delays a probe on a link of 60 Mbit/s by a few milliseconds at most."""
+SHARD_BYTES, CHUNK_BYTES = 32 * 1024, 16 * 1024
+"""Small: a collective begins with every rank sending its shard at once, and a probe that waits behind one, 4 ms on a
+link of 60 Mbit/s, shows the queue and not the repair."""
 BETWEEN_MOVES_S = 0.1
 MOVES = 100
-AGAINST = f"{TRIALS} trials on six, 1 ms probes, under a running ring"
+AGAINST = f"{TRIALS} trials on six, 1 ms probes, under a running ring of {SHARD_BYTES // 1024} KiB shards"
 NOTHING = Reach(at_least=0, at_most=0)
 
 
@@ -173,6 +174,7 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
     decisions.maxmin_on_twelve_sites,
     decisions.all_pairs_widest,
     rules_per_switch,
+    survival.restarts,
     adjacent_link_down,
     remote_link_down,
     planned_moves,
@@ -202,7 +204,7 @@ def _network(settings: ControllerSettings) -> Iterator[Testbed]:
     with Testbed(load_wan("six"), controller=settings) as bed:
         bed.controller.pin(SLOWEST, SLOWEST)
         bed.shape(SLOWEST, rate_bps=SLOWEST_BPS, direction=SLOWEST)
-        with load(bed, chunk_bytes=CHUNK_BYTES):
+        with load(bed, SHARD_BYTES, chunk_bytes=CHUNK_BYTES):
             yield bed
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from pyroute2 import IPRoute
 
-from testbed.emulation import hostsettings, interfaces, openvswitch, packetsockets
+from testbed.emulation import hostsettings, interfaces, openvswitch, switchdaemon
 from testbed.emulation.openvswitch import OpenVSwitchError
 from testbed.emulation.plan import is_name_of
 from testbed.emulation.processes import end, marked_pids, recorded
@@ -93,4 +93,4 @@ def _remove_interfaces(run_id: str) -> list[str]:
 def _restore_switch_daemon() -> None:
     pid = openvswitch.switch_daemon_pid()
     if pid is not None:
-        packetsockets.restore(pid)
+        switchdaemon.restore(pid)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from fakeswitch import BARRIER_REQUEST, MULTIPART_REQUEST, FakeSwitch, message
+from fakeswitch import BARRIER_REQUEST, HELLO, MULTIPART_REQUEST, FakeSwitch, message
 from test_malformed import CUT_OFF, LOOPS
 from waiting import eventually
 from wans import wan_of, wiring_of
 
 from controller.client import ControllerClient, EventStream, wait_listening
 from controller.settings import STACKS, ControllerConfig, ControllerSettings, save_config
+from topologies.wire import WireError
 
 WAN = wan_of({"ab": 100e6, "ac": 100e6, "bc": 100e6})
 ENDS_WITHIN_S = 10.0
@@ -97,6 +99,25 @@ def test_a_malformed_message_is_on_record_with_who_sent_it(controller: Controlle
     eventually(lambda: controller.client.status().connected == ())
 
 
+@pytest.mark.parametrize(
+    "garbage",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01", message(HELLO) + b"\xff" * 64],
+    ids=["HTTP", "TLS", "hello, then nonsense"],
+)
+def test_who_speaks_something_else_than_openflow_is_cut_off_at_once_and_on_record(controller: Controller, garbage):
+    with controller.events() as events, socket.create_connection(("127.0.0.1", controller.port)) as vandal:
+        vandal.settimeout(ENDS_WITHIN_S)
+        vandal.sendall(garbage)
+
+        event = next(e for e in events.events(ENDS_WITHIN_S) if e["event"] == "malformed")
+        with suppress(ConnectionResetError):
+            while vandal.recv(4096):
+                """Its own hello comes first."""
+
+    assert event["dpid"] is None
+    assert event["what"].startswith("message of OpenFlow version")
+
+
 def _serve(switch: FakeSwitch) -> threading.Thread:
     thread = threading.Thread(target=switch.serve_for, args=(ENDS_WITHIN_S,), daemon=True)
     thread.start()
@@ -169,6 +190,14 @@ def test_a_worker_that_dies_or_is_stuck_is_replaced_and_keeps_port_socket_and_wh
         with FakeSwitch(controller.port, dpid=1) as switch:
             assert switch.serve_until(BARRIER_REQUEST)
     assert re.search(r"warning restart count=1 cause=", controller.log.read_text())
+
+
+def test_a_policy_that_takes_long_to_load_is_not_taken_for_being_stuck(controller: Controller):
+    # maxmin loads compiled code, and compiles it where it has not been used before.
+    with pytest.raises(WireError, match="the controller is not ready"):
+        controller.client.reset("maxmin")
+
+    assert controller.client.status().restarts == 0
 
 
 def test_a_client_that_waits_while_the_worker_dies_is_answered_by_the_next(tmp_path: Path):

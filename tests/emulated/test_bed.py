@@ -10,6 +10,7 @@ from waiting import eventually
 
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
+from testbed.emulation import openvswitch
 from testbed.measure import goodput, pinned_to_edges
 from topologies import InputError, RingroadError
 from topologies.builtins import builtin
@@ -54,6 +55,12 @@ def held(bed, edge):
 def pings(bed, source, target, seconds=1):
     done = bed.dc(source).run(["ping", "-c", "1", "-W", str(seconds), bed.dc(target).ip], 10)
     return done.returncode == 0
+
+
+def test_the_switches_go_before_everything_else_on_the_machine(bed):
+    pid = openvswitch.switch_daemon_pid()
+    threads = [int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir()]
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_RR}
 
 
 def test_every_link_carries_about_what_it_is_set_to_all_at_once(bed):

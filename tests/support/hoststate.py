@@ -1,6 +1,7 @@
 """What a run could leave on the host, as a value that can be compared."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,7 @@ STATE_ROOT = Path("/run/ringroad")
 
 
 def host_state():
-    """Interfaces, qdiscs, namespaces, bridges, sysctls, state folders, and processes that carry a run's mark."""
+    """Interfaces, qdiscs, namespaces, bridges, priorities, sysctls, state folders, and processes of runs."""
     return {
         "interfaces": sorted(i.name for i in Path("/sys/class/net").iterdir() if i.name != "ovs-netdev"),
         "qdiscs": sorted(
@@ -18,6 +19,7 @@ def host_state():
         ),
         "namespaces": sorted(path.name for path in Path("/run/netns").glob("*")),
         "network namespaces in use": _namespaces_in_use(),
+        "precedence of the switches": _scheduling("ovs-vswitchd"),
         "bridges": sorted(_said("ovs-vsctl", "--timeout=10", "list-br").split()),
         "sysctls": {
             str(path): path.read_text()
@@ -48,6 +50,18 @@ def _namespaces_in_use():
         try:
             found.add(str(link.readlink()))
         except OSError:
+            continue
+    return sorted(found)
+
+
+def _scheduling(command):
+    """Policy and real-time priority of every thread of the processes of a name, each once: threads come and go."""
+    pids = subprocess.run(["pidof", command], capture_output=True, text=True).stdout.split()
+    found = set()
+    for thread in (int(folder.name) for pid in pids for folder in Path(f"/proc/{pid}/task").iterdir()):
+        try:
+            found.add((os.sched_getscheduler(thread), os.sched_getparam(thread).sched_priority))
+        except ProcessLookupError:
             continue
     return sorted(found)
 

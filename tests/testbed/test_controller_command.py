@@ -20,6 +20,27 @@ COMMAND = [sys.executable, "-m", "testbed.cli", "controller"]
 ENDS_WITHIN_S = 20.0
 
 
+def test_it_starts_on_a_wan_of_a_hundred_sites_and_four_hundred_links(tmp_path: Path):
+    # Each site in a circle to four that come after it: many paths of equal length.
+    names = [f"s{number}" for number in range(100)]
+    sites = "".join(f"  - {{name: {name}}}\n" for name in names)
+    ends = [(name, names[(number + step) % 100]) for number, name in enumerate(names) for step in (1, 2, 3, 5)]
+    links = "".join(f"  - {{between: [{a}, {b}], rate: 50mbit}}\n" for a, b in ends)
+    (tmp_path / "wan.yaml").write_text(f"name: hundred\nsites:\n{sites}links:\n{links}")
+    path = tmp_path / "c.sock"
+    command = [*COMMAND, str(tmp_path / "wan.yaml"), "--listen", "0", "--socket", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        commands = [next(process.stdout) for _ in range(100)]
+        with ControllerClient(path) as client:
+            view = client.view()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=ENDS_WITHIN_S) and process.returncode == 0
+
+    assert commands[0].startswith("ovs-vsctl set bridge ")
+    assert len(view.routes) == 9900
+    assert len(view.tunnels["s0", "s50"]) == 4
+
+
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_it_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path: Path, stack: str, number: int):
