@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -16,6 +16,7 @@ from topologies.errors import InputError, RingroadError
 
 if TYPE_CHECKING:
     from testbed.execution.arm import Program
+    from testbed.execution.beginning import From
     from testbed.experiment import Experiment
     from testbed.progress import Reporter
 
@@ -63,6 +64,9 @@ def execute(
     experiment: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Take WAN, trace, faults and loops from an experiment file.")
     ] = None,
+    trace_from: Annotated[
+        str, typer.Option(metavar="joined|start", help="Second 0 of the trace: all ranks have joined, or have started.")
+    ] = "joined",
     stock_gloo: Annotated[
         bool, typer.Option("--stock-gloo", help="Leave gloo alone; unless given, gloo means the ring backend.")
     ] = False,
@@ -116,13 +120,20 @@ def execute(
             reorder_every=reorder_every,
             **{"agent.policy": policy, "agent.source": source, "controller.policy": controller_policy},
         )
-    program = Program(tuple(command), workers_per_dc, "gloo" if stock_gloo else "ring", grace)
+    gloo = "gloo" if stock_gloo else "ring"
+    program = Program(tuple(command), workers_per_dc, gloo, grace, _trace_from(trace_from))
     progress = Reporter() if quiet else Lines()
     with interruptible():
         exit_code = run_elsewhere(asked, kernel, progress, out, DEFAULT_MEMORY_BYTES)
         if exit_code is None:
             exit_code = _run(asked, program, progress, out, step or STEP, not no_gate, as_json)
     raise typer.Exit(exit_code)
+
+
+def _trace_from(given: str) -> From:
+    if given not in ("joined", "start"):
+        raise InputError("not one of the choices", place="--trace-from", value=given, remedy="joined, or start")
+    return cast("From", given)
 
 
 def _arms(given: list[str] | None) -> list[str] | None:

@@ -22,6 +22,7 @@ from testbed.bed import Testbed
 from testbed.dynamics.player import Player
 from testbed.dynamics.timeline import capacities
 from testbed.emulation.processes import Watch
+from testbed.execution.beginning import Beginning, From
 from testbed.execution.collected import Collected
 from testbed.execution.environment import FIRST_PORT, Place, places, torchrun_environment, whole_environment
 from testbed.execution.limits import Limits
@@ -47,13 +48,15 @@ PORTS = 1000
 class Program:
     """What is run: the command, how often in each DC, and what gloo means: the `ring` backend, or `gloo`.
 
-    `grace_s` is what processes have to end by themselves once one has failed, or a signal has come.
+    `grace_s` is what processes have to end by themselves once one has failed, or a signal has come. Second 0 of the
+    trace is when all ranks have `joined` their first group, or the `start` of the processes.
     """
 
     command: tuple[str, ...]
     per_dc: int = 1
     gloo: str = "ring"
     grace_s: float = 5.0
+    trace_from: From = "joined"
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,14 @@ class ProgramRun:
         self._player = Player(
             self._instants, self._bed.wan, self._bed, record=self._record, crash=self._crash, failed=self._trouble
         )
+        self._trace = Trace(capacities(self._bed.wan, self._instants))
+        self._limits = Limits(self._trace.segments, self._bed.wan.dcs)
+        self._beginning = Beginning(self._player, self._trace, self._limits)
 
     def run(self) -> list[RankEnd]:
         """Run it. Blocks until every process has ended and its record is kept; how each ended.
 
-        Second 0 of the trace is when the processes start. OutOfTime after the experiment's `timeouts.arm`, ProcessDied
+        OutOfTime after the experiment's `timeouts.arm`, ProcessDied
         if something that the run depends on has, Interrupted if a signal came: the processes get it, then are ended.
         """
         bed = self._bed
@@ -97,10 +103,10 @@ class ProgramRun:
             bed.controller.reset(self._arm.wan_policy, self._experiment.controller.period_s)
         self._player.prepare()
         drops, cpu = bed.stray_drops(), CpuSampler()
-        started_at = time.monotonic()
+        launched_at = time.monotonic()
         try:
-            with self._listening(started_at), cpu:
-                self._to_the_end(started_at)
+            with self._listening(), cpu:
+                self._to_the_end(launched_at)
         finally:
             stray = {place: count - drops.get(place, 0) for place, count in bed.stray_drops().items()}
             verdict = judge_arm(cpu.samples, stray, self._experiment.tolerance)
@@ -109,7 +115,8 @@ class ProgramRun:
                     "block": self._block.block,
                     "arm": self._arm.name,
                     "seed": self._block.seed,
-                    "started_at": started_at,
+                    "launched_at": launched_at,
+                    "started_at": self._beginning.at,
                     "ended_at": time.monotonic(),
                     "verdict": verdict,
                     "exit_code": worst_exit_code(self._ranks.ends),
@@ -119,14 +126,13 @@ class ProgramRun:
         return self._ranks.ends
 
     @contextmanager
-    def _listening(self, started_at: float) -> Iterator[None]:
+    def _listening(self) -> Iterator[None]:
         """Answers the ring agent, hears what ranks and controller report, as long as the context lasts."""
         bed = self._bed
-        trace = Trace(capacities(bed.wan, self._instants), started_at)
-        limits = Limits([(started_at + at_s, rates) for at_s, rates in trace.segments], bed.wan.dcs)
-        collected = Collected([place.dc for place in self._places], limits, self._record_or_end, self._announce)
+        dc_of = [place.dc for place in self._places]
+        collected = Collected(dc_of, self._limits, self._record_or_end, self._announce, self._beginning.begin)
         with (
-            network_sources(bed, trace) as sources,
+            network_sources(bed, self._trace) as sources,
             BandwidthService(bed.state / "bandwidths.sock", sources),
             journal(bed, self._record, self._trouble),
             MessageService(bed.state / "records.sock", collected.take),
@@ -134,13 +140,13 @@ class ProgramRun:
             self._announce(bed.wan.dcs)
             yield
 
-    def _to_the_end(self, started_at: float) -> None:
+    def _to_the_end(self, launched_at: float) -> None:
         ranks = self._ranks
         try:
             ranks.start(self._bed.dc, self._setting.program.command, self._environment, self._trouble)
-            self._player.start(started_at)
+            self._beginning.expect(self._setting.program.trace_from)
             timeout_s = self._experiment.timeouts.arm_s
-            done = ranks.wait(self._setting.watch.fileno(), started_at + timeout_s)
+            done = ranks.wait(self._setting.watch.fileno(), launched_at + timeout_s)
             self._setting.watch.check()
             if self._troubles:
                 raise self._troubles[0]
@@ -155,7 +161,7 @@ class ProgramRun:
         finally:
             ranks.end()
             ranks.close()
-            self._player.stop()
+            self._beginning.end()
 
     def _environment(self, place: Place) -> dict[str, str]:
         program, bed, wan = self._setting.program, self._bed, self._bed.wan

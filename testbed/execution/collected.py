@@ -19,14 +19,22 @@ class Collected:
     """Takes messages from the threads of all connections; see `workers.backend.journal` for what they hold.
 
     `record(kind, entry)` gets one `collectives` record per collective and one `ring_changes` record per turn of the
-    agent; `on_order(dcs)` the order of a ring that all DCs are in when it has changed.
+    agent; `on_order(dcs)` the order of a ring that all DCs are in when it has changed; `on_joined()` is called once,
+    when every rank has joined its first group.
     """
 
     def __init__(
-        self, dc_of: Sequence[str], limits: Limits, record: Record, on_order: Callable[[Sequence[str]], None]
+        self,
+        dc_of: Sequence[str],
+        limits: Limits,
+        record: Record,
+        on_order: Callable[[Sequence[str]], None],
+        on_joined: Callable[[], None],
     ) -> None:
         """`dc_of` names the DC of each rank."""
         self._dc_of, self._limits, self._record, self._on_order = dc_of, limits, record, on_order
+        self._on_joined = on_joined
+        self._missing = set(range(len(dc_of)))
         self._parts: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self._lock = threading.Lock()
 
@@ -38,6 +46,8 @@ class Collected:
                     self._take_change(message)
                 elif "collective" in message:
                     self._take_part(message)
+                elif "joined" in message:
+                    self._take_joined(int(message["joined"]))
             except (KeyError, TypeError, ValueError, IndexError, AttributeError):
                 return
 
@@ -48,6 +58,12 @@ class Collected:
         if len(parts) == len(message["ranks"]):
             del self._parts[key]
             self._record("collectives", self._limits.added(_whole(parts), self._dc_of))
+
+    def _take_joined(self, rank: int) -> None:
+        if self._missing:
+            self._missing.discard(rank)
+            if not self._missing:
+                self._on_joined()
 
     def _take_change(self, message: dict[str, Any]) -> None:
         change = message["ring_change"]

@@ -25,10 +25,14 @@ SHARD_BYTES = 1e6
 
 
 class Limits:
-    """`segments`: (from when in s of CLOCK_MONOTONIC, bit/s of each edge until the next one); the last one lasts."""
+    """`segments`: (from which second of the trace on, bit/s of each edge until the next one); the last one lasts.
+
+    Until the trace has started, what holds at its second 0 does; times are those of CLOCK_MONOTONIC.
+    """
 
     def __init__(self, segments: Sequence[tuple[float, Mapping[Edge, float]]], dcs: Sequence[str]) -> None:
         self._segments, self._dcs = segments, tuple(dcs)
+        self.started_at: float | None = None
         self._known: dict[tuple[object, ...], float] = {}
 
     def added(self, collective: dict[str, Any], dc_of: Sequence[str]) -> dict[str, Any]:
@@ -58,7 +62,9 @@ class Limits:
         return self._known["rate", place]
 
     def _place(self, at: float) -> int:
-        return max(0, bisect_right(self._segments, at, key=lambda segment: segment[0]) - 1)
+        if self.started_at is None:
+            return 0
+        return max(0, bisect_right(self._segments, at - self.started_at, key=lambda segment: segment[0]) - 1)
 
     def _highest(self, first: int, last: int) -> dict[Edge, float]:
         rates: dict[Edge, float] = {}

@@ -135,7 +135,7 @@ def _block(folder: RunFolder, line: dict[str, Any], step: str) -> _Block:
     return _Block(
         number=block,
         exit_code=line["exit_code"],
-        wall_s=line["ended_at"] - line["started_at"],
+        wall_s=line["ended_at"] - line["launched_at"],
         steps_s=times[1:] if len(times) > 1 else times,
         collectives=folder.read(block, arm, "collectives"),
         changes=folder.read(block, arm, "ring_changes"),

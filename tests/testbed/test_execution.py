@@ -240,8 +240,16 @@ def part(rank, start, end, **fields):
 
 def collected(dc_of=DCS):
     records, orders = [], []
+    taker = Collected(
+        dc_of, begun(), lambda *record: records.append(record), orders.append, lambda: orders.append("joined")
+    )
+    return taker, records, orders
+
+
+def begun(at=0.0):
     limits = Limits(MESH, DCS)
-    return Collected(dc_of, limits, lambda *record: records.append(record), orders.append), records, orders
+    limits.started_at = at
+    return limits
 
 
 def test_a_collective_lasts_from_the_first_start_to_the_last_end():
@@ -263,7 +271,7 @@ def test_a_collective_lasts_from_the_first_start_to_the_last_end():
 
 
 def test_the_limit_is_that_of_the_best_links_meanwhile_and_of_all_ranks_in_a_dc():
-    limits = Limits(MESH, DCS)
+    limits = begun()
     shape = {"kind": "all_gather", "size_bytes": 750_000}
     # two ranks of 6 Mbit in each of 3 DCs: 12 Mbit leave each DC over two links of 30
     six = limits.added(
@@ -274,6 +282,24 @@ def test_the_limit_is_that_of_the_best_links_meanwhile_and_of_all_ranks_in_a_dc(
     assert late["limit_s"] == pytest.approx(12 / 6)
     assert limits.added(shape | {"ranks": [0, 1], "start": 1.0, "end": 2.0}, ["oslo", "oslo"])["limit_s"] is None
     assert limits.shard_bps(1.0) == pytest.approx(30e6)
+
+
+def test_before_the_trace_has_started_its_second_0_holds():
+    limits = Limits(MESH, DCS)
+    assert limits.shard_bps(1e9) == pytest.approx(30e6)
+    limits.started_at = 1e9
+    assert limits.shard_bps(1e9 + 99) == pytest.approx(30e6)
+    assert limits.shard_bps(1e9 + 101) == pytest.approx(3e6)
+
+
+def test_that_all_have_joined_is_said_once():
+    taker, _, orders = collected()
+    for rank in (0, 2, 2, 0):
+        taker.take({"joined": rank})
+    assert orders == []
+    taker.take({"joined": 1})
+    taker.take({"joined": 1})
+    assert orders == ["joined"]
 
 
 def test_a_ring_change_is_kept_with_the_limit_and_told_to_who_has_to_know():
@@ -312,7 +338,7 @@ def folder_of(path, gate=True):
         folder.append(1, arm, "ring_changes", {"changed": arm == "joint"})
         folder.append(1, arm, "reconfigurations", {"cause": "reset"})
         verdict = {"reasons": []}
-        record = {"block": 1, "arm": arm, "started_at": 0.0, "ended_at": 20.0, "exit_code": 0, "verdict": verdict}
+        record = {"block": 1, "arm": arm, "launched_at": 0.0, "ended_at": 20.0, "exit_code": 0, "verdict": verdict}
         folder.append_arm(record)
     return path
 

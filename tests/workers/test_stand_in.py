@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from topologies import wire
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -47,6 +50,23 @@ def test_gloo_means_what_the_environment_says(tmp_path, asked, meaning, said):
     done = run(tmp_path, asked, RINGROAD_GLOO=meaning)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == said
+
+
+@pytest.mark.parametrize("meaning", ["ring", "gloo"])
+def test_who_started_the_script_is_told_when_it_has_joined(tmp_path, meaning):
+    path = tmp_path / "records.sock"
+    with wire.listen(path) as server:
+        done = run(
+            tmp_path,
+            "'gloo', ",
+            RINGROAD_GLOO=meaning,
+            RANK="5",
+            RINGROAD_AGENT=json.dumps({"records_socket": str(path)}),
+        )
+        connection, _ = server.accept()
+        with connection:
+            assert list(wire.messages(connection)) == [{"joined": 5}]
+    assert done.returncode == 0, done.stderr
 
 
 def test_nothing_changes_where_the_environment_says_nothing(tmp_path):

@@ -1,7 +1,8 @@
 """Tells whoever started the script, over a Unix socket, what its bulk collectives took and how their ring changed.
 
-A message is one JSON object: {"collective": …} from every rank of the group, {"ring_change": …} from its first. Nobody
-answers. A script never fails for want of somebody who listens: from the first failure on, nothing more is said.
+A message is one JSON object: {"joined": rank} once from every rank that is in its first group, {"collective": …} from
+every rank of a group, {"ring_change": …} from its first. Nobody answers. A script never fails for want of somebody who
+listens: from the first failure on, nothing more is said.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from topologies import wire
 from workers.decision import Ring
 
 log = logging.getLogger(__name__)
+
+
+def tell(path: Path, message: dict[str, Any]) -> None:
+    """Say one thing. WireError or OSError if nobody listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(str(path))
+        wire.send(connection, message)
 
 
 class Journal:
