@@ -109,7 +109,7 @@ class ProgramRun:
                 self._to_the_end(launched_at)
         finally:
             stray = {place: count - drops.get(place, 0) for place, count in bed.stray_drops().items()}
-            verdict = judge_arm(cpu.samples, stray, self._experiment.tolerance)
+            verdict = judge_arm(self._beginning.since(cpu.samples), stray, self._experiment.tolerance)
             self._setting.folder.append_arm(
                 {
                     "block": self._block.block,

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 from testbed.arm import Trace
 from testbed.dynamics.player import Player
 from testbed.execution.limits import Limits
+from testbed.fidelity import CpuSample
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,11 @@ class Beginning:
     def at(self) -> float | None:
         """Second 0 in s of CLOCK_MONOTONIC; None before it."""
         return self._trace.started_at
+
+    def since(self, samples: Sequence[CpuSample]) -> list[CpuSample]:
+        """Those from second 0 on, for before it ranks import and compute without the WAN; all if there was none."""
+        later = [sample for sample in samples if self.at is not None and sample.since >= self.at]
+        return later or list(samples)
 
     def expect(self, trace_from: From) -> None:
         """The processes run: begin now, or as soon as they have joined."""

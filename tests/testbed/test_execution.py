@@ -11,9 +11,11 @@ import time
 import pytest
 from waiting import eventually
 
+from testbed.arm import Trace
 from testbed.emulation.processes import Watch
 from testbed.emulation.state import start_ticks
 from testbed.execution.asked import from_file, from_options
+from testbed.execution.beginning import Beginning
 from testbed.execution.collected import Collected
 from testbed.execution.environment import Place, places, torchrun_environment, whole_environment
 from testbed.execution.limits import Limits
@@ -22,6 +24,7 @@ from testbed.execution.ranks import RankEnd, RankFailed, Ranks, worst_exit_code
 from testbed.execution.steps import STEP, step_pattern, step_times_s
 from testbed.execution.summary import KIND, make_summary
 from testbed.execution.table import summary_text
+from testbed.fidelity import CpuSample
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from topologies.errors import InputError
 
@@ -290,6 +293,43 @@ def test_before_the_trace_has_started_its_second_0_holds():
     limits.started_at = 1e9
     assert limits.shard_bps(1e9 + 99) == pytest.approx(30e6)
     assert limits.shard_bps(1e9 + 101) == pytest.approx(3e6)
+
+
+class Still:
+    """A player that only remembers."""
+
+    def __init__(self):
+        self.said = []
+
+    def start(self, at):
+        self.said.append("start")
+
+    def stop(self):
+        self.said.append("stop")
+
+
+def test_the_trace_begins_once_and_what_came_before_it_is_not_judged():
+    player, trace, limits = Still(), Trace(MESH), Limits(MESH, DCS)
+    beginning = Beginning(player, trace, limits)
+    before = CpuSample(time.monotonic() - 1, time.monotonic(), 0.0)
+    assert beginning.since([before]) == [before]
+    beginning.expect("joined")
+    assert beginning.at is None
+    for _ in range(2):
+        beginning.begin()
+    assert beginning.at == trace.started_at == limits.started_at
+    after = CpuSample(time.monotonic(), time.monotonic() + 1, 0.5)
+    assert beginning.since([before, after]) == [after]
+    beginning.end()
+    assert player.said == ["start", "stop"]
+
+
+def test_a_trace_that_has_not_begun_never_does_after_the_end():
+    player = Still()
+    beginning = Beginning(player, Trace(MESH), Limits(MESH, DCS))
+    beginning.end()
+    beginning.begin()
+    assert (player.said, beginning.at) == (["stop"], None)
 
 
 def test_that_all_have_joined_is_said_once():
