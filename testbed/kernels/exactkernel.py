@@ -20,7 +20,7 @@ SOURCE_PACKAGE = "linux-source-6.12"
 PARTS = Path(__file__).with_name("recipe")
 PATCH, CONFIG = PARTS / "time-travel.patch", PARTS / "config"
 BUILD_COMMAND = "scripts/build-exact-kernel"
-BUILD_COST = "about 5 minutes on two cores, 155 MB to download, 2.5 GB of disk while it builds and 20 MB afterwards"
+BUILD_COST = "5 to 10 minutes on two cores, 155 MB to download, 2.5 GB of disk while it builds and 12 MB afterwards"
 NOTE, BINARY = "built.json", "linux"
 
 

@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from testbed.kernels import exactkernel
+from testbed.kernels import exactkernel, stillness
+from testbed.kernels.boot import KernelError
 from testbed.kernels.choosing import Choice, Kernel
 from testbed.kernels.relaunch import carry_out
+from testbed.kernels.virtualclock import SpinWatch
 
 ROOT = Path(__file__).parents[2]
 HANGING_S = 600
@@ -68,5 +71,20 @@ def test_a_path_moves_in_virtual_time_as_well(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
     assert done.returncode in (0, 3), done.stderr
-    rows = [json.loads(line) for file in out.rglob("collectives*.jsonl") for line in file.read_text().splitlines()]
-    assert rows
+    summary = json.loads((out / "summary.json").read_text())
+    medians_s = {name: arm["median_s"] for name, arm in summary["arms"].items()}
+    # the narrow link makes a shard take ten times as long and more; the path around it does not cross it
+    assert medians_s["wan"] < medians_s["static"] / 5
+    assert json.loads((out / "manifest.json").read_text())["ran_on"]["kernel"] == "exact"
+
+
+def test_a_program_that_spins_is_named_and_ends_the_run(monkeypatch):
+    monkeypatch.setattr(stillness, "SpinWatch", partial(SpinWatch, still_s=10))
+    command = [sys.executable, "-c", "while True: pass"]
+
+    with pytest.raises(KernelError) as caught:
+        carry_out(Choice(Kernel.EXACT, "asked for"), command, writable=[])
+
+    assert "virtual time has stood still at 40." in caught.value.message
+    assert "python3 (pid " in caught.value.message or "python (pid " in caught.value.message
+    assert "last system call" in caught.value.message
