@@ -9,7 +9,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
     packages=find_packages(include=["topologies*", "controller*", "workers*", "testbed*"]),
-    package_data={"topologies": ["builtin/*.yaml"], "testbed.live": ["*.yaml"]},
+    package_data={
+        "topologies": ["builtin/*.yaml"],
+        "testbed.live": ["*.yaml"],
+        "testbed.live.web": ["coastlines.json", "NOTICE.md", "static/*", "static/vendor/*"],
+    },
     # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build: scripts/setup does both.
     install_requires=[
         "matplotlib>=3.8",
@@ -22,7 +26,9 @@ setup(
         "PyYAML>=6.0",
         "rich>=13.7",
         "scipy>=1.11",
+        "starlette>=0.40",
         "typer>=0.12",
+        "uvicorn>=0.30",
     ],
     entry_points={"console_scripts": ["ringroad=testbed.cli:main"]},
 )
