@@ -15,7 +15,20 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from testbed.commands import clean, controller, dashboard, doctor, exec, live, perf, report, run, topologies, validate, view
+from testbed.commands import (
+    clean,
+    controller,
+    dashboard,
+    doctor,
+    exec,
+    live,
+    perf,
+    report,
+    run,
+    topologies,
+    validate,
+    view,
+)
 from testbed.interruption import INTERRUPTED_EXIT_CODE
 from topologies.errors import RingroadError, refused_by_system
 
@@ -86,12 +99,9 @@ app.command("run")(run.run)
 app.command("validate")(validate.validate)
 app.command("exec", context_settings={"allow_interspersed_args": False})(exec.execute)
 app.command("report")(report.report)
-<<<<<<< HEAD
 app.command("perf")(perf.perf)
-=======
 app.command("view")(view.view)
 app.command("dashboard")(dashboard.dashboard)
->>>>>>> eecca51 (The dashboard: one page for a running testbed and for a finished run; ringroad view and ringroad dashboard)
 app.add_typer(topologies.app, name="topologies")
 app.command("controller")(controller.controller)
 app.command("doctor")(doctor.doctor)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks import everycollective, foundation, kernels, live, reroute, silence, wallcost
+from benchmarks import dashboard, everycollective, foundation, kernels, live, reroute, silence, wallcost
 from benchmarks.figure import Figure, table
 from testbed import machine
 
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "foundation": foundation.measure,
     "collectives": everycollective.measure,
     "live": live.measure,
+    "dashboard": dashboard.measure,
     "reroute": reroute.measure,
     "silence": silence.measure,
     "kernels": kernels.measure,

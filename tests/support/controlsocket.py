@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+from controller.tunnels import plan_tunnels
 from testbed.live import protocol
 from testbed.live.protocol import to_json
 from topologies import wire
@@ -25,7 +26,7 @@ def edge_state(wan, edge, **changed):
 
 
 def snapshot(wan, **changed):
-    """Every pair on its own link, the ring as listed, nothing has happened."""
+    """Every pair on its shortest path, the ring as listed, nothing has happened."""
     plain = {
         "protocol": protocol.PROTOCOL,
         "seq": 0,
@@ -37,7 +38,9 @@ def snapshot(wan, **changed):
         "sites": tuple(protocol.SiteInfo(s.name, s.kind, s.latitude, s.longitude) for s in wan.sites),
         "wan_links": tuple(protocol.LinkInfo(link.name, link.a, link.b) for link in wan.links),
         "links": tuple(edge_state(wan, edge) for edge in wan.edges),
-        "routes": tuple(protocol.Route(a, b, (a, b), True) for a in wan.dcs for b in wan.dcs if a != b),
+        "routes": tuple(
+            protocol.Route(*pair, each[0].route, True) for pair, each in plan_tunnels(wan, 1).tunnels.items()
+        ),
         "ring": protocol.Ring(wan.dcs, 0, False),
         "control": protocol.Control("joint", "widest", 0.5, 4),
         "workers": protocol.Workers("running", wan.dcs, (), 2**18),
@@ -62,9 +65,13 @@ class ControlSocket:
 
     def tell(self, kind, text="", **fields):
         """One event, now."""
+        return self.tell_at(time.monotonic(), kind, text, **fields)
+
+    def tell_at(self, at, kind, text="", **fields):
+        """One event, as of `at`."""
         with self._lock:
             self._seq += 1
-            event = to_json(kind(seq=self._seq, at=time.monotonic(), text=text, **fields))
+            event = to_json(kind(seq=self._seq, at=at, text=text, **fields))
             for connection in self._listening:
                 wire.send(connection, event)
         return event

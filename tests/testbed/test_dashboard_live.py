@@ -196,7 +196,7 @@ def test_another_page_cannot_make_a_browser_change_anything(page, control):
 def test_it_steps_back_behind_the_emulation(page):
     fields = open(f"/proc/{page.process.pid}/stat").read().rpartition(")")[2].split()  # noqa: PTH123, SIM115
 
-    assert int(fields[16]) == 10
+    assert int(fields[16]) >= 10
 
 
 def test_when_the_testbed_is_gone_pages_are_told_and_it_ends(tmp_path):

@@ -25,7 +25,7 @@ BEYOND = 0.8
 """How far to each side of the middle land is drawn, in widths of the map: a wide page shows more than the map."""
 MIN_SPAN_DEGREES = 8.0
 """Closer than this the coastlines, good to 11 km, would show their corners."""
-NEAREST = 40.0
+NEAREST = 54.0
 """Sites are moved apart until they are this far from each other, so that each can be seen and clicked."""
 GRAPH_SEED = 1
 SETTLING_STEPS = 200

@@ -114,13 +114,12 @@ export class LinkCard {
     if (before === number) return;
     this.number = number;
     this.map.choose(number);
+    this.box.hidden = false;
     this.build();
     this.refresh();
-    this.box.hidden = false;
     const { x, y, width, height } = this.map.placeOf(number);
-    const left = x > width / 2 ? x - this.box.offsetWidth - 30 : x + 30;
-    this.box.style.left = `${Math.max(8, Math.min(left, width - this.box.offsetWidth - 8))}px`;
-    this.box.style.top = `${Math.max(8, Math.min(y - 30, height - this.box.offsetHeight - 8))}px`;
+    this.box.style.left = `${x > width / 2 ? 12 : Math.max(12, width - this.box.offsetWidth - 12)}px`;
+    this.box.style.top = `${y > height / 2 ? 12 : Math.max(12, height - this.box.offsetHeight - 12)}px`;
     this.box.querySelector("button:not(:disabled)")?.focus();
   }
 
@@ -143,8 +142,10 @@ export class LinkCard {
       html("table", {}, this.rows),
     ];
     if (this.act) parts.push(...this.buildControls(link));
-    const plot = html("button", { type: "button", click: () => { this.capacity.toggle(this.number); this.refresh(); } }, "Plot its capacity");
-    parts.push(html("div", { class: "row" }, plot), this.fault);
+    this.plot = html("button", { type: "button", click: () => { this.capacity.toggle(this.number); this.refresh(); } });
+    if (this.act) this.buttons.append(this.plot);
+    else parts.push(html("div", { class: "row" }, this.plot));
+    parts.push(this.fault);
     this.box.replaceChildren(...parts);
   }
 
@@ -165,8 +166,9 @@ export class LinkCard {
       waiting = setTimeout(() => this.request({ op: "shape", link: link.name, rate: Math.max(1e4, bps), ...this.oneWay(link) }), 120);
     });
     this.placeSlider();
+    this.buttons = html("div", { class: "row" }, this.failButton, this.holeButton, this.healButton);
     return [
-      html("div", { class: "row" }, this.failButton, this.holeButton, this.healButton),
+      this.buttons,
       html("div", { class: "row" }, html("span", {}, "rate"), this.slider, this.rateText, this.ways),
     ];
   }
@@ -198,6 +200,7 @@ export class LinkCard {
     this.tag.textContent = state === "blackhole" ? "blackholed" : state;
     this.tag.className = `tag ${state}`;
     this.rows.replaceChildren(...rows.map((row) => html("tr", {}, html("td", {}, `→ ${row.to}`), html("td", {}, row.state === "up" ? rateOf(row.load, row.rate) : "nothing passes"), html("td", {}, this.act ? `queue ${bytes(row.queue)}` : row.used), html("td", {}, this.act ? `${row.drops} drops` : ""))));
+    this.plot.textContent = this.capacity.chosen.includes(this.number) ? "Plot no more" : "Plot capacity";
     if (!this.act) return;
     this.failButton.disabled = state === "down";
     this.holeButton.disabled = state !== "up";

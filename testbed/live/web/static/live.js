@@ -50,6 +50,8 @@ export class Live {
   }
 }
 
+const SHORTEST_S = 30;
+
 // What plots ask of a running testbed.
 export class LiveView {
   constructor(store, live, span) {
@@ -58,8 +60,11 @@ export class LiveView {
 
   range() {
     const now = this.live.now();
-    return [now - this.span, now];
+    const from = Math.max(now - this.span, this.origin());
+    return [from, Math.max(now, from + SHORTEST_S)];
   }
+
+  origin() { return this.store.scene.began_at; }
 
   end() { return this.live.now(); }
 

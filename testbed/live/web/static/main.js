@@ -11,6 +11,7 @@ import { Replay, ReplayView } from "./replay.js";
 import { Store } from "./store.js";
 
 const REDRAW_MS = 1000;
+const PLOT_MS = 250;
 const ARMS = ["static", "wan", "ccl", "joint"];
 const WORDS = { connecting: "connecting", live: "live", lost: "connection lost, trying again", closed: "the dashboard does not answer", down: "the testbed was taken down", run: "finished run" };
 
@@ -38,6 +39,17 @@ function setState(state) {
   status.classList.toggle("lost", ["lost", "closed", "down"].includes(state));
   status.querySelector("span").textContent = WORDS[state];
   document.body.dataset.state = state;
+}
+
+// The first call acts at once; those that follow within `ms` are one, at its end.
+function atMost(action, ms) {
+  let timer = null, again = false;
+  const run = () => {
+    if (timer !== null) { again = true; return; }
+    action();
+    timer = setTimeout(() => { timer = null; if (again) { again = false; run(); } }, ms);
+  };
+  return run;
 }
 
 function announce(store) {
@@ -92,9 +104,10 @@ function showLive(store) {
     parts.times.update();
     parts.capacity.update();
   };
+  const times = atMost(() => parts.times.update(), PLOT_MS), capacity = atMost(() => parts.capacity.update(), PLOT_MS);
   store.listen((changed) => {
-    if (changed.has("collectives")) parts.times.update();
-    if (changed.has("capacity")) parts.capacity.update();
+    if (changed.has("collectives")) times();
+    if (changed.has("capacity")) capacity();
   });
   setInterval(draw, REDRAW_MS);
   return { live, header, ...parts };

@@ -22,13 +22,15 @@ export class WorldMap {
   build() {
     const { scene } = this.store;
     this.root.replaceChildren();
-    if (scene.land) this.root.append(svg("path", { class: "land", d: scene.land }));
+    // Land is a picture of its own beneath, so that it is not painted anew with every load that changes.
+    this.land = byId("land");
+    this.land.replaceChildren(...(scene.land ? [svg("path", { d: scene.land })] : []));
     this.under = svg("g", { "aria-hidden": "true" });
     this.over = svg("g", { "aria-hidden": "true" });
     this.way = svg("g", { "aria-hidden": "true" });
     this.links = scene.links.map((_, number) => this.buildLink(number));
     this.sites = this.buildSites();
-    this.root.setAttribute("viewBox", this.viewBox().map(Math.round).join(" "));
+    for (const each of [this.land, this.root]) each.setAttribute("viewBox", this.viewBox().map(Math.round).join(" "));
     this.root.append(this.under, ...this.links.map((each) => each.group), this.over, this.way, ...this.sites.map((each) => each.group));
   }
 
@@ -128,8 +130,12 @@ export class WorldMap {
     this.links.forEach(({ lanes }, number) => lanes.forEach(({ load }, direction) => {
       const edge = this.store.edges[2 * number + direction];
       const used = edge.rate > 0 ? Math.min(1, edge.load / edge.rate) : 0;
-      load.style.setProperty("--load", steps.find(([, below]) => used < below)[0]);
-      load.setAttribute("stroke-width", used < 0.02 ? 0 : (Math.max(1.4, used * (this.laneWidth(edge) - 1))).toFixed(1));
+      const width = used < 0.02 ? 0 : Math.round(2 * Math.max(1.4, used * (this.laneWidth(edge) - 1))) / 2;
+      const paint = steps.find(([, below]) => used < below)[0];
+      if (load.dataset.shown === `${width}${paint}`) return;
+      load.dataset.shown = `${width}${paint}`;
+      load.style.setProperty("--load", paint);
+      load.setAttribute("stroke-width", width);
     }));
   }
 
@@ -140,9 +146,9 @@ export class WorldMap {
       if (!count) return;
       const points = this.points(number), link = this.links[number >> 1];
       under.push(svg("path", { class: "ring", d: pathOf(points), "stroke-width": (this.laneWidth(this.store.edges[number]) + 4.4).toFixed(1) }));
-      const open = trimmed(points, link.a, link.b, 24);
+      const open = trimmed(points, link.a, link.b, 22);
       for (const at of open.length > 16 ? [0.3, 0.72] : [0.5]) over.push(svg("path", { class: "arrow", d: arrow(open, at, 6.2) }));
-      if (count > 1) {
+      if (count > 1 && open.length > 12) {
         const at = open[Math.round(open.length * 0.5)];
         over.push(svg("text", { class: "count", x: at.x, y: at.y }, `×${count}`));
       }
@@ -184,7 +190,7 @@ export class WorldMap {
 
   // Where a link is on the page, relative to the map's card.
   placeOf(number) {
-    const box = this.root.getBoundingClientRect(), card = this.root.parentElement.getBoundingClientRect();
+    const box = this.root.getBoundingClientRect(), card = this.root.closest(".card").getBoundingClientRect();
     const matrix = this.root.getScreenCTM();
     const at = new DOMPoint(this.links[number].middle.x, this.links[number].middle.y).matrixTransform(matrix);
     return { x: at.x - card.left, y: at.y - card.top, width: card.width, height: box.height };

@@ -8,13 +8,22 @@ const ARMS = ["static", "wan", "ccl", "joint"];
 const SERIES = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#b5a800", "#7a7a7a"];
 const DASHES = { static: [], wan: [7, 3], ccl: [2, 3], joint: [] };
 
-function axes(values) {
+function axes(values, origin) {
   const stroke = colour("quiet"), grid = { stroke: colour("line"), width: 1 };
   const font = "11px system-ui, sans-serif";
   return [
-    { stroke, grid: { show: false }, ticks: { ...grid, size: 4 }, font, size: 28, values: (_, ticks) => ticks.map(clock), space: 70 },
+    { stroke, grid: { show: false }, ticks: { ...grid, size: 4 }, font, size: 28, splits: wholeSteps(origin), values: (_, ticks) => ticks.map((at) => clock(at - origin).replace(".0 s", " s")), space: 70 },
     { stroke, grid, ticks: { show: false }, font, size: 62, values: (_, ticks) => ticks.map(values), space: 30 },
   ];
+}
+
+// Ticks at whole steps from where time counts.
+function wholeSteps(origin) {
+  return (u, axis, low, high, step) => {
+    const ticks = [];
+    for (let at = Math.ceil((low - origin) / step) * step; origin + at <= high; at += step) ticks.push(origin + at);
+    return ticks;
+  };
 }
 
 class Plot {
@@ -61,7 +70,7 @@ export class TimesPlot extends Plot {
     });
     this.make({
       scales: { x: { time: false, range: () => this.view.range() }, y: { range: (_, low, high) => [0, Math.max(0.05, (high || 0.1) * 1.18)] } },
-      axes: axes((value) => duration(value)),
+      axes: axes((value) => duration(value), this.view.origin()),
       series: [{}, { stroke: colour("limit"), width: 1.6, points: { show: true, size: 3, fill: colour("limit"), stroke: colour("limit") } }, ...ARMS.map(of)],
       hooks: { draw: [(u) => this.drawMarks(u)] },
     }, this.data());
@@ -129,7 +138,7 @@ export class CapacityPlot extends Plot {
     super("capacity");
     this.store = store;
     this.view = view;
-    this.chosen = store.scene.links.map((_, number) => number).slice(0, 4);
+    this.chosen = store.scene.links.map((_, number) => number).slice(0, SERIES.length);
     this.buildChips();
     this.rebuild();
   }
@@ -159,7 +168,7 @@ export class CapacityPlot extends Plot {
     const series = this.chosen.flatMap((link) => [0, 1].map((back) => ({ stroke: this.colourOf(link), width: back ? 1.4 : 2.4, dash: back ? [6, 4] : [], paths: stepped, points: { show: false }, spanGaps: true })));
     this.make({
       scales: { x: { time: false, range: () => this.view.range() }, y: { range: (_, low, high) => [0, Math.max(1, (high || 1e6) * 1.12)] } },
-      axes: axes((value) => (value ? rate(value).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ") : "0")),
+      axes: axes((value) => (value ? rate(value).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ") : "0"), this.view.origin()),
       series: [{}, ...series],
       hooks: { draw: [(u) => { u.ctx.save(); drawCursor(u, this.view.cursor()); u.ctx.restore(); }] },
     }, this.data());

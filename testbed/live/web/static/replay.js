@@ -102,6 +102,8 @@ export class ReplayView {
 
   range() { return [0, this.replay.length ?? 1]; }
 
+  origin() { return 0; }
+
   end() { return this.replay.arm ? this.replay.arm.length_s : 1; }
 
   cursor() { return this.replay.at; }

@@ -68,7 +68,7 @@ export class Store {
   route(from, to) { return this.routes.get(pairKey(from, to)); }
 
   // Directed edges of a route.
-  edgesOf(route) { return route.slice(1).map((site, index) => this.edge(route[index], site)); }
+  edgesOf(route) { return route.slice(1).map((site, index) => this.edge(route[index], site)).filter((edge) => edge !== undefined); }
 
   // For each directed edge, how many edges of the ring cross it.
   ringUse() {

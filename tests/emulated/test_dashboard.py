@@ -1,0 +1,219 @@
+"""A person at the dashboard: a real browser, a real testbed. What is clicked happens, what happens is seen.
+
+Screenshots are kept beside the test's other output; RINGROAD_SCREENSHOTS names a folder to keep them in for longer.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from testbed.live import Client
+
+pytest.importorskip("selenium", reason="scripts/setup --test installs what drives the browser")
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from filming.browser import chromium, errors
+
+pytestmark = pytest.mark.emulated
+
+RINGROAD = [sys.executable, "-m", "testbed.cli"]
+LINK = ("tokyo", "oregon")
+
+
+def ringroad(*arguments):
+    done = subprocess.run([*RINGROAD, *arguments], capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Of the dashboard of a testbed with workers, in the arm `wan`."""
+    up = ("up", "mesh4", "--workers", "--payload", "256KiB", "--every", "250ms", "--arm", "wan", "--dashboard")
+    ringroad(*up, "--detach")
+    try:
+        with Client() as client:
+            yield client.snapshot().dashboard
+    finally:
+        ringroad("down")
+
+
+@pytest.fixture(scope="module")
+def browser(address):
+    with chromium() as opened:
+        opened.get(address)
+        eventually(lambda: opened.execute_script("return document.body.dataset.state") == "live", 30)
+        yield opened
+
+
+@pytest.fixture
+def page(browser):
+    """The page of a WAN with nothing wrong; what a test did to links is undone."""
+    with Client() as client:
+        client.heal()
+        eventually(lambda: known(browser, "store.edges.every((edge) => edge.state === 'up')"), 20)
+        yield browser
+        browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+        client.heal()
+        client.arm("wan")
+    assert errors(browser) == []
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory):
+    folder = os.environ.get("RINGROAD_SCREENSHOTS")
+    if folder is None:
+        return tmp_path_factory.mktemp("screenshots")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder)
+
+
+def known(browser, what):
+    """What the page knows."""
+    return browser.execute_script(f"const {{ store }} = ringroad; return {what};")
+
+
+def open_link(browser, name):
+    """Click a link on the map where its two lanes run."""
+    link = browser.find_element(By.CSS_SELECTOR, f'#map .link[data-link="{name}"]')
+    browser.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', { bubbles: true }))", link)
+    return browser.find_element(By.ID, "link-card")
+
+
+def carrier(interface):
+    try:
+        return Path(f"/sys/class/net/{interface}/carrier").read_text().strip() == "1"
+    except OSError:
+        return False
+
+
+def test_fail_on_the_map_takes_the_kernels_link_down_moves_the_route_and_the_plot_reacts(page, screenshots):
+    with Client() as client:
+        interface = client.where(link=LINK).interface
+        eventually(lambda: known(page, "store.collectives.length") >= 4, 30)
+        assert carrier(interface)
+        page.save_screenshot(str(screenshots / "before.png"))
+        moves_before = known(page, "store.marks.length")
+        collectives_before = known(page, "store.collectives.length")
+
+        open_link(page, "tokyo-oregon").find_element(By.ID, "fail").click()
+
+        eventually(lambda: not carrier(interface), 10)
+        eventually(
+            lambda: (
+                "down"
+                in page.find_element(By.CSS_SELECTOR, "#map .link[data-link='tokyo-oregon']").get_attribute("class")
+            ),
+            10,
+        )
+        route = eventually(
+            lambda: next(
+                (r.path for r in client.snapshot().routes if (r.source, r.target) == LINK and len(r.path) > 2), None
+            ),
+            20,
+        )
+        eventually(lambda: known(page, "store.route(2, 1).map((site) => store.siteName(site))") == list(route), 10)
+        eventually(lambda: known(page, "store.marks.length") > moves_before, 10)
+        eventually(lambda: known(page, "store.collectives.length") > collectives_before, 20)
+        drawn = page.execute_script("return [ringroad.times.u.data[0].at(-1), ringroad.store.collectives.at(-1).at]")
+        assert drawn[0] == drawn[1], "the plot shows the newest collective"
+        assert page.execute_script("return ringroad.store.capacity[6].at(-1)[1]") == 0
+        text = page.find_element(By.ID, "log").text
+        page.save_screenshot(str(screenshots / "failed.png"))
+
+    assert "tokyo-oregon" in text
+    assert "moved" in text
+    assert Path(screenshots / "failed.png").stat().st_size > 20_000
+
+
+def test_heal_and_the_rate_slider_reach_the_kernel(page):
+    card = open_link(page, "tokyo-oregon")
+    card.find_element(By.ID, "fail").click()
+    eventually(lambda: card.find_element(By.ID, "heal").is_enabled(), 10)
+    card.find_element(By.ID, "heal").click()
+    eventually(lambda: known(page, "store.edges[6].state") == "up", 10)
+
+    slider = card.find_element(By.ID, "rate")
+    slider.send_keys(Keys.HOME)
+
+    with Client() as client:
+        set_to = lambda: [each.rate_bps for each in client.snapshot().links if each.link == "tokyo-oregon"]  # noqa: E731
+        eventually(lambda: set_to() == [2e6, 2e6], 10)
+        client.shape("tokyo-oregon", rate_bps=100e6)
+    eventually(lambda: known(page, "store.edges[6].rate") == 100e6, 10)
+
+
+def test_the_keyboard_alone_is_enough(page):
+    link = page.find_element(By.CSS_SELECTOR, "#map .link[data-link='frankfurt-tokyo']")
+    page.execute_script("arguments[0].focus()", link)
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    fail = eventually(
+        lambda: page.switch_to.active_element if page.switch_to.active_element.get_attribute("class") else None, 5
+    )
+    while fail.get_attribute("id") != "fail":
+        fail.send_keys(Keys.TAB)
+        fail = page.switch_to.active_element
+    fail.send_keys(Keys.ENTER)
+
+    eventually(lambda: known(page, "store.edges[2].state") == "down", 10)
+    page.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert page.switch_to.active_element.get_attribute("data-link") == "frankfurt-tokyo"
+    assert "down" in page.switch_to.active_element.get_attribute("aria-label")
+
+
+def test_arm_n_and_t_wan_are_changed_in_the_header(page):
+    page.find_element(By.CSS_SELECTOR, "#arms [data-arm=joint]").click()
+    every = page.find_element(By.ID, "reorder-every")
+    every.clear()
+    every.send_keys("7", Keys.TAB)
+    period = page.find_element(By.ID, "t-wan")
+    period.clear()
+    period.send_keys("250", Keys.TAB)
+
+    with Client() as client:
+        control = lambda: (lambda c: (c.arm, c.reorder_every, c.period_s))(client.snapshot().control)  # noqa: E731
+        eventually(lambda: control() == ("joint", 7, 0.25), 20)
+
+
+def test_the_path_of_a_pair_is_shown(page):
+    for name in ("tokyo", "virginia"):
+        site = page.find_element(By.CSS_SELECTOR, f'#map .site[data-site="{name}"]')
+        page.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', { bubbles: true }))", site)
+
+    shown = page.find_element(By.ID, "pair-path").text
+    route = known(page, "store.route(2, 3).map((site) => store.siteName(site))")
+
+    assert shown == " → ".join(route)
+    assert len(page.find_elements(By.CSS_SELECTOR, "#map .pathway")) == len(route) - 1
+
+
+def test_two_browsers_agree_and_both_see_a_change_soon(page, address):
+    with chromium(900, 700) as other, Client() as client:
+        other.get(address)
+        eventually(lambda: other.execute_script("return document.body.dataset.state") == "live", 30)
+        before = time.monotonic()
+        client.blackhole("virginia-oregon")
+        for each in (page, other):
+            eventually(lambda each=each: known(each, "store.edges[8].state") == "blackhole", 10)
+        assert time.monotonic() - before < 10
+        edges = "store.edges.map(({ rate, state }) => [rate, state])"
+        state = f"JSON.stringify([{edges}, [...store.routes], store.ring, store.settings])"
+        eventually(lambda: known(page, state) == known(other, state), 10)
+        assert errors(other) == []
+
+
+def test_light_and_dark_are_both_drawn(page, screenshots):
+    backgrounds = set()
+    for theme in ("one", "other"):
+        page.find_element(By.ID, "theme").click()
+        backgrounds.add(page.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        page.save_screenshot(str(screenshots / f"theme-{theme}.png"))
+
+    assert len(backgrounds) == 2
