@@ -27,6 +27,7 @@ export class Replay {
     const answer = await fetch(`recording?block=${block}`);
     if (!answer.ok) throw new Error(`the recording of block ${block} cannot be had: ${answer.status}`);
     this.arms = (await answer.json()).arms;
+    this.block = block;
     this.merged = this.arms
       .flatMap(({ arm, events }) => events.filter(({ kind }) => kind === "collective").map((each) => ({ ...each, arm })))
       .sort((a, b) => a.at - b.at);
