@@ -76,6 +76,13 @@ class ControlSocket:
                 wire.send(connection, event)
         return event
 
+    def cut_off(self):
+        """Whoever listens is taken for too slow."""
+        with self._lock:
+            for connection in self._listening:
+                connection.shutdown(socket.SHUT_RDWR)
+            self._listening.clear()
+
     def collective(self, time_s=0.1, limit_s=0.05, arm="joint"):
         """A collective ends now."""
         now, dcs = time.monotonic(), self.wan.dcs

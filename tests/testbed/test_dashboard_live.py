@@ -193,6 +193,20 @@ def test_another_page_cannot_make_a_browser_change_anything(page, control):
     assert control.asked == []
 
 
+def test_a_dashboard_that_was_cut_off_listens_anew_and_pages_begin_anew(page, control, stream):
+    stream.next()
+    control.cut_off()
+    while stream.next()[0] is not None:
+        pass
+    eventually(lambda: control._listening, 20)
+
+    other = Stream(page)
+    other.next()
+    control.tell(protocol.ArmEvent, "arm: static", control=protocol.Control("static", "widest", 0.25, 8))
+    assert other.until(lambda event: event["kind"] == "settings")["arm"] == "static"
+    other.close()
+
+
 def test_it_steps_back_behind_the_emulation(page):
     fields = open(f"/proc/{page.process.pid}/stat").read().rpartition(")")[2].split()  # noqa: PTH123, SIM115
 
@@ -211,7 +225,6 @@ def test_when_the_testbed_is_gone_pages_are_told_and_it_ends(tmp_path):
         while name == "changes":
             name = stream.next()[0]
         assert name == "down"
-        control.__exit__()
         assert page.process.wait(timeout=20) == 0
 
 

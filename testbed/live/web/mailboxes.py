@@ -89,6 +89,11 @@ class Mailboxes:
         for mailbox in self._open:
             mailbox.put(version, told)
 
+    def begin_anew(self) -> None:
+        """What the open pages know does not go on: each is ended, and its browser comes back for a new beginning."""
+        for mailbox in self._open:
+            mailbox.end("behind")
+
     def end(self, why: str) -> None:
         """All of them, and those that come later."""
         self._ended = why

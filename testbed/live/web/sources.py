@@ -85,6 +85,7 @@ class LiveSource:
         self._mirror = Mirror(from_json(Snapshot, snapshot))
         self._pages = Mailboxes()
         self._changing = asyncio.Semaphore(CHANGES_AT_ONCE)
+        self._stopping = False
         self.ended = asyncio.Event()
 
     def start(self) -> None:
@@ -95,12 +96,28 @@ class LiveSource:
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """In its thread; what comes is handed to the loop."""
         try:
-            for plain in self._events:
-                loop.call_soon_threadsafe(self._take, plain)
+            while not self._stopping and not self._listened(loop):
+                log.warning("cut off from the testbed's events; beginning anew")
+                self._client.close()
+                self._client = Client(self._socket)
+                snapshot, self._events = self._client.subscribe_raw()
+                loop.call_soon_threadsafe(self._begin_anew, Mirror(from_json(Snapshot, snapshot)))
         except (RingroadError, OSError) as error:
             log.info("the testbed is gone: %s", error)
         finally:
             loop.call_soon_threadsafe(self._end)
+
+    def _listened(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the testbed said that it ends; else it has cut off a listener that was too slow, or is gone."""
+        for plain in self._events:
+            loop.call_soon_threadsafe(self._take, plain)
+            if plain.get("event") == DownEvent.event:
+                return True
+        return False
+
+    def _begin_anew(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._pages.begin_anew()
 
     def _take(self, plain: dict[str, Any]) -> None:
         if not self._mirror.wants(plain.get("event", ""), plain.get("at", 0.0)):
@@ -120,6 +137,7 @@ class LiveSource:
 
     def stop(self) -> None:
         """Listen no more."""
+        self._stopping = True
         self._client.give_up()
 
     def scene(self) -> dict[str, Any]:
