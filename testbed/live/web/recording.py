@@ -54,7 +54,7 @@ class Recording:
             self.wan,
             mode="run",
             title=self.name,
-            subtitle=f"{self.wan.name}, {len(self._runs)} arms in {len(self.blocks)} blocks",
+            subtitle=f"{self.wan.name}, blocks: {len(self.blocks)}, arms: {len({run.arm for run in self._runs})}",
             labels=self._labels,
             blocks=self.blocks,
             size_bytes=self._experiment["size_bytes"],
