@@ -22,7 +22,7 @@ def dashboard(
       ringroad dashboard --listen 0.0.0.0:8080      (reached from other machines, by who has the token)
     """
     from testbed.live.client import find_socket
-    from testbed.live.web.sources import LiveSource
+    from testbed.live.web.livesource import LiveSource
 
     socket = find_socket()
     show(lambda: LiveSource(socket), listen, token_file, no_token, as_json, "the running testbed")

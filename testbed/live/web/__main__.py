@@ -11,8 +11,8 @@ import logging
 import sys
 from pathlib import Path
 
+from testbed.live.web.livesource import LiveSource
 from testbed.live.web.serving import DEFAULT_LISTEN, read_listen, read_token, serve
-from testbed.live.web.sources import LiveSource
 from topologies.errors import RingroadError
 
 

@@ -19,7 +19,7 @@ import uvicorn
 
 from testbed.live.web.app import make_app
 from testbed.live.web.safety import Gate, new_token
-from testbed.live.web.sources import LiveSource, Source
+from testbed.live.web.sources import Source
 from topologies.errors import InputError, RingroadError
 
 NICENESS = 10
@@ -163,16 +163,14 @@ async def _serve(
         h11_max_incomplete_event_size=16384,
     )
     server = _Server(config, opened)
-    if isinstance(source, LiveSource):
-        source.start()
-        ending = asyncio.create_task(_end_with(source, server))
+    source.start()
+    ending = asyncio.create_task(_end_with(source, server))
     await server.serve(sockets=[listener])
-    if isinstance(source, LiveSource):
-        source.stop()
-        ending.cancel()
+    source.stop()
+    ending.cancel()
 
 
-async def _end_with(source: LiveSource, server: uvicorn.Server) -> None:
+async def _end_with(source: Source, server: uvicorn.Server) -> None:
     """Pages are told that the testbed is gone, then nothing is left to show."""
     await source.ended.wait()
     await asyncio.sleep(0.2)
