@@ -16,6 +16,7 @@ from testbed.live import Client
 
 pytest.importorskip("selenium", reason="scripts/setup --test installs what drives the browser")
 
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -80,10 +81,22 @@ def known(browser, what):
     return browser.execute_script(f"const {{ store }} = ringroad; return {what};")
 
 
+PLACE_OF_LINK = """
+    const { map } = ringroad, group = document.querySelector(`#map .link[data-link="${arguments[0]}"]`);
+    const hit = group.querySelector(".hit"), length = hit.getTotalLength();
+    for (let share = 0.5; share < 0.95; share += 0.03) {
+        const at = hit.getPointAtLength(share * length).matrixTransform(map.root.getScreenCTM());
+        if (document.elementFromPoint(at.x, at.y)?.closest(".link") === group) return [at.x, at.y];
+    }
+"""
+
+
 def open_link(browser, name):
-    """Click a link on the map where its two lanes run."""
-    link = browser.find_element(By.CSS_SELECTOR, f'#map .link[data-link="{name}"]')
-    browser.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', { bubbles: true }))", link)
+    """Click a link on the map, where its two lanes run and no other's."""
+    place = browser.execute_script(PLACE_OF_LINK, name)
+    actions = ActionBuilder(browser)
+    actions.pointer_action.move_to_location(*map(round, place)).click()
+    actions.perform()
     return browser.find_element(By.ID, "link-card")
 
 

@@ -1,6 +1,7 @@
 // The geometry of links on the map: two lanes side by side, on an arc, so that no link hides behind a site. Pure.
 
-const BULGE = 0.13;
+// Longer links rise more, in proportion: those that leave a site in one direction come apart.
+const BULGE = { least: 0.05, each: 0.00015 };
 const STEPS = 24;
 
 // The arc of a link as points; `shift` moves it to the right of its direction from a to b.
@@ -10,7 +11,7 @@ export function arc(a, b, shift, centre) {
   const upright = Math.abs(dx) < 0.35 * length;
   const outwards = upright ? nx * ((a.x + b.x) / 2 >= centre.x ? 1 : -1) : -ny;
   if (outwards < 0) [nx, ny] = [-nx, -ny];
-  const height = 2 * BULGE * length * Math.min(1, length / 160);
+  const height = 2 * length * (BULGE.least + BULGE.each * length) * Math.min(1, length / 120);
   const middle = { x: (a.x + b.x) / 2 + nx * height, y: (a.y + b.y) / 2 + ny * height };
   const points = [];
   for (let step = 0; step <= STEPS; step += 1) points.push(onCurve(a, middle, b, step / STEPS, shift));
@@ -44,8 +45,8 @@ export function trimmed(points, a, b, radius) {
   return kept.length > 1 ? kept : points;
 }
 
-// Where each site's name goes: the first free of eight places around it. Boxes are in map units.
-export function placeNames(sites, taken, width, height) {
+// Where each site's name goes: the first free of eight places around it. Boxes are in map units, the last argument is the view box.
+export function placeNames(sites, taken, [left, top, width, height]) {
   const boxes = [];
   const overlap = (p, q) => Math.max(0, Math.min(p.x2, q.x2) - Math.max(p.x1, q.x1)) * Math.max(0, Math.min(p.y2, q.y2) - Math.max(p.y1, q.y1));
   const dots = sites.map((s) => ({ x1: s.x - 14, x2: s.x + 14, y1: s.y - 14, y2: s.y + 14 }));
@@ -55,7 +56,7 @@ export function placeNames(sites, taken, width, height) {
     const scored = places.map(([dx, dy, anchor], rank) => {
       const x1 = site.x + dx - (anchor === "middle" ? w / 2 : anchor === "end" ? w : 0);
       const box = { x1, x2: x1 + w, y1: site.y + dy - h * 0.8, y2: site.y + dy + h * 0.2 };
-      const outside = Math.max(0, -box.x1) + Math.max(0, box.x2 - width) + Math.max(0, -box.y1) + Math.max(0, box.y2 - height);
+      const outside = Math.max(0, left - box.x1) + Math.max(0, box.x2 - left - width) + Math.max(0, top - box.y1) + Math.max(0, box.y2 - top - height);
       const covered = [...boxes, ...dots].reduce((sum, other) => sum + overlap(box, other), 0);
       const crossed = taken.filter((p) => p.x > box.x1 && p.x < box.x2 && p.y > box.y1 && p.y < box.y2).length;
       return { score: covered * 4 + outside * 60 + crossed * 22 + rank * 3, box, x: site.x + dx, y: site.y + dy, anchor };

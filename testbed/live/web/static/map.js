@@ -25,9 +25,7 @@ export class WorldMap {
     // Land is a picture of its own beneath, so that it is not painted anew with every load that changes.
     this.land = byId("land");
     this.land.replaceChildren(...(scene.land ? [svg("path", { d: scene.land })] : []));
-    this.under = svg("g", { "aria-hidden": "true" });
-    this.over = svg("g", { "aria-hidden": "true" });
-    this.way = svg("g", { "aria-hidden": "true" });
+    [this.under, this.over, this.way] = [0, 1, 2].map(() => svg("g", { class: "drawn", "aria-hidden": "true" }));
     this.links = scene.links.map((_, number) => this.buildLink(number));
     this.sites = this.buildSites();
     for (const each of [this.land, this.root]) each.setAttribute("viewBox", this.viewBox().map(Math.round).join(" "));
@@ -67,7 +65,7 @@ export class WorldMap {
   buildSites() {
     const { scene } = this.store;
     const crossed = this.links.flatMap((link) => arc(link.a, link.b, 0, link.centre));
-    const names = placeNames(scene.sites, crossed, WIDTH, scene.height);
+    const names = placeNames(scene.sites, crossed, this.viewBox());
     return scene.sites.map((site, number) => {
       const dot = site.kind === "dc" ? svg("circle", { class: "dot", r: DOT }) : svg("rect", { class: "dot", x: -6, y: -6, width: 12, height: 12, transform: "rotate(45)" });
       const rank = svg("text", { class: "rank", dy: 0.5 });
