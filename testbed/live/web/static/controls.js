@@ -30,6 +30,10 @@ export class Header {
   }
 
   async ask(field, request) {
+    if (field.value === "") {
+      this.update();
+      return;
+    }
     try {
       await this.act(request);
       field.setCustomValidity("");
