@@ -21,7 +21,7 @@ from topologies import RingroadError
 CHANGES = 20
 LINK, DRAWN = "tokyo-oregon", "#map .link[data-link='tokyo-oregon']"
 SETTLED_S = 5.0
-PHASE_S = 12.0
+PHASE_S = 10.0
 PHASES = 8
 """With a page and without, by turns."""
 BROWSER_NICENESS = 10
