@@ -4,7 +4,7 @@ import pytest
 from synthetic import CLOCK_AT_START, make_run
 
 from testbed.live.web.recording import Recording
-from testbed.runfolder import open_run
+from testbed.runfolder import GATE, open_run
 from topologies.errors import InputError
 
 
@@ -110,3 +110,13 @@ def test_a_run_in_which_nothing_was_measured_is_refused_with_what_to_do(tmp_path
 def test_a_block_that_is_not_there_is_no_block(recording):
     with pytest.raises(KeyError):
         recording.block(99)
+
+
+def test_a_run_that_is_not_to_be_trusted_says_so_and_why(recording, tmp_path):
+    folder = make_run(tmp_path / "r", blocks=1, arms=["static"])
+    folder.write_json(
+        GATE, {"trustworthy": False, "reasons": ["tokyo → oregon carried 0.80 of its rate"], "figures": {}}
+    )
+
+    assert recording.scene()["doubt"] == ""
+    assert Recording(open_run(folder.path)).scene()["doubt"] == "tokyo → oregon carried 0.80 of its rate"

@@ -12,7 +12,7 @@ from controller.tunnels import plan_tunnels
 from testbed.live.web import events
 from testbed.live.web.events import Event, Numbers
 from testbed.report.records import ROUTINE_CAUSES, ArmRun, read_runs
-from testbed.runfolder import MANIFEST, RunFolder
+from testbed.runfolder import GATE, MANIFEST, RunFolder
 from topologies.codec import wan_from_json
 from topologies.errors import InputError
 
@@ -56,8 +56,17 @@ class Recording:
             title=self.name,
             subtitle=f"{self.wan.name}, blocks: {len(self.blocks)}, arms: {len({run.arm for run in self._runs})}",
             labels=self._labels,
+            doubt=self._doubt(),
             blocks=self.blocks,
             size_bytes=self._experiment["size_bytes"],
+        )
+
+    def _doubt(self) -> str:
+        """Why the run is not to be trusted, as its gate and its arms say; empty where they say nothing."""
+        verdicts = [self._folder.read_json(GATE), *(line.get("verdict") for line in self._folder.read_arms())]
+        doubted = [verdict for verdict in verdicts if verdict and not verdict.get("trustworthy", True)]
+        return "; ".join(
+            dict.fromkeys(reason for each in doubted for reason in each.get("reasons", ["not trustworthy"]))
         )
 
     def block(self, number: int) -> dict[str, Any]:

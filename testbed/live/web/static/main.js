@@ -138,6 +138,8 @@ async function main() {
   const store = new Store(await answer.json());
   byId("title").textContent = store.scene.title;
   byId("subtitle").textContent = store.scene.subtitle;
+  byId("doubt").hidden = !store.scene.doubt;
+  byId("doubt").title = store.scene.doubt ?? "";
   document.title = `${store.scene.title} · Ringroad`;
   const shown = store.scene.mode === "live" ? showLive(store) : await showRun(store);
   window.ringroad = { store, ...shown };

@@ -25,11 +25,12 @@ export class WorldMap {
     // Land is a picture of its own beneath, so that it is not painted anew with every load that changes.
     this.land = byId("land");
     this.land.replaceChildren(...(scene.land ? [svg("path", { d: scene.land })] : []));
-    [this.under, this.over, this.way] = [0, 1, 2].map(() => svg("g", { class: "drawn", "aria-hidden": "true" }));
+    [this.under, this.over, this.signs, this.way] = [0, 1, 2, 3].map(() => svg("g", { class: "drawn", "aria-hidden": "true" }));
     this.links = scene.links.map((_, number) => this.buildLink(number));
+    this.signs.append(...this.links.map(({ sign }) => sign));
     this.sites = this.buildSites();
     for (const each of [this.land, this.root]) each.setAttribute("viewBox", this.viewBox().map(Math.round).join(" "));
-    this.root.append(this.under, ...this.links.map((each) => each.group), this.over, this.way, ...this.sites.map((each) => each.group));
+    this.root.append(this.under, ...this.links.map((each) => each.group), this.over, this.signs, this.way, ...this.sites.map((each) => each.group));
   }
 
   // All sites and arcs, with room for names. What is drawn beyond shows where the card is wider or higher.
@@ -56,10 +57,10 @@ export class WorldMap {
         pointerleave: () => this.actions.out(),
       },
       ...lanes.flatMap((each) => [each.lane, each.load]),
-      svg("g", { class: "broken", transform: `translate(${middle.x.toFixed(1)},${middle.y.toFixed(1)})` }, svg("circle", { r: 11 }), svg("path", { d: "M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5" })),
       svg("path", { class: "hit", d: pathOf(forward) }),
     );
-    return { group, lanes, a, b, centre, middle };
+    const sign = svg("g", { class: "broken", transform: `translate(${middle.x.toFixed(1)},${middle.y.toFixed(1)})` }, svg("circle", { r: 11 }), svg("path", { d: "M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5" }));
+    return { group, lanes, a, b, centre, middle, sign };
   }
 
   buildSites() {
@@ -108,11 +109,13 @@ export class WorldMap {
   }
 
   drawLink(number) {
-    const { group, lanes } = this.links[number];
+    const { group, lanes, sign } = this.links[number];
     const edges = [this.store.edges[2 * number], this.store.edges[2 * number + 1]];
     const state = edges.find((edge) => edge.state !== "up")?.state ?? "up";
-    group.classList.toggle("down", state === "down");
-    group.classList.toggle("blackhole", state === "blackhole");
+    for (const each of [group, sign]) {
+      each.classList.toggle("down", state === "down");
+      each.classList.toggle("blackhole", state === "blackhole");
+    }
     lanes.forEach(({ lane, load }, direction) => {
       const d = pathOf(this.points(2 * number + direction));
       lane.setAttribute("d", d);

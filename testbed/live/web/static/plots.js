@@ -89,7 +89,7 @@ export class TimesPlot extends Plot {
     if (!this.u) return;
     this.u.setData(this.data());
     const last = this.view.latest();
-    byId("times-now").textContent = last ? `${duration(last.took_s)}, limit ${duration(last.limit_s)}, by ${last.arm}` : "none yet";
+    byId("times-now").textContent = last ? `${duration(last.took_s)}, limit ${duration(last.limit_s)}` : "none yet";
   }
 
   drawMarks(u) {
