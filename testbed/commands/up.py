@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from testbed.commands import names
-from testbed.commands.options import AsJson
+from testbed.commands.options import AsJson, ListenOn, TokenFile
 from testbed.commands.trace import whole
 from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
 from topologies.errors import InputError, RingroadError, did_you_mean
 
 if TYPE_CHECKING:
-    from testbed.live.daemon import LiveSettings
+    from testbed.live.daemon import DashboardSettings, LiveSettings
     from testbed.live.operations import Parts
 
 log = logging.getLogger(__name__)
@@ -54,12 +54,8 @@ def up(
     policy: Annotated[str, typer.Option(help="Its path policy where paths move.")] = "widest",
     seed: Annotated[int, typer.Option(help="Of the trace and of random policies.")] = 1,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="With the dashboard, on 127.0.0.1.")] = False,
-    listen: Annotated[
-        str, typer.Option(metavar="[ADDRESS:]PORT", help="Where it listens; 0 is a free port of this machine alone.")
-    ] = "0",
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its token is the first line.  [default: a new one each time]")
-    ] = None,
+    listen: ListenOn = "0",
+    token_file: TokenFile = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return when it is up; ringroad down ends it.")
     ] = False,
@@ -97,7 +93,7 @@ def settings_of(
     """Everything that a person gave, checked. InputError says what is wrong with which option."""
     from controller.policies import make_policy
     from controller.settings import ControllerSettings
-    from testbed.live.daemon import DashboardSettings, LiveSettings
+    from testbed.live.daemon import LiveSettings
     from testbed.live.loop import LoopSettings
     from testbed.live.tracing import read_trace
     from topologies.units import parse_duration_s, parse_size_bytes
@@ -123,8 +119,18 @@ def settings_of(
         policy=policy,
         trace=None if trace is None else read_trace(whole(trace), loaded, seed),
         seed=seed,
-        dashboard=None if dashboard is None else DashboardSettings(*dashboard),
+        dashboard=None if dashboard is None else _dashboard(*dashboard),
     )
+
+
+def _dashboard(listen: str, token_file: Path | None) -> DashboardSettings:
+    from testbed.live.daemon import DashboardSettings
+    from testbed.live.web.serving import read_listen, read_token
+
+    read_listen(listen)
+    if token_file is not None:
+        read_token(token_file)
+    return DashboardSettings(listen, None if token_file is None else token_file.absolute())
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
