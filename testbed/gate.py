@@ -1,7 +1,8 @@
 """The fidelity gate before the arms: does every link carry, delay, lose and reorder what it is set to?
 
-Rates are measured with all links loaded at once, at the highest rate that the trace gives each, and without the loss,
-jitter and reordering that would hold back TCP itself; times and losses of single packets while the links are idle.
+Rates are measured with all links loaded at once (where they have delays, one direction after the other), at the highest
+rate that the trace gives each, and without the loss, jitter and reordering that would hold back TCP itself; times and
+losses of single packets while the links are idle.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from testbed.bed import Testbed
 from testbed.edgefidelity import judge_edges
 from testbed.experiment import Experiment
 from testbed.fidelity import Goodput, Verdict, judge_links, verdict_of
-from testbed.measure import goodput, pinned_to_edges
+from testbed.measure import carried, pinned_to_edges
 from testbed.measure_edges import probe_edges
 
 LOADED_S = 3.0
@@ -30,7 +31,7 @@ def gate(bed: Testbed, experiment: Experiment) -> Verdict:
     with pinned_to_edges(bed):
         edges = judge_edges(probe_edges(bed), bed.wan.links, experiment.tolerance)
         bed.shape_many(loaded)
-        measured = goodput(bed, seconds=LOADED_S)
+        measured = carried(bed, LOADED_S)
     goodputs = [Goodput(edge, each.rate_bps, each.delivered_bps) for edge, each in measured.items()]
     links = judge_links(goodputs, experiment.tolerance)
     return verdict_of([*links.reasons, *edges.reasons], links.figures | edges.figures)

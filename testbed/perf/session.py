@@ -18,7 +18,7 @@ from testbed.emulation.qdisc import BURST_S
 from testbed.fidelity import Goodput, Tolerance, Verdict, combine, judge_arm, judge_links
 from testbed.fidelity_sampling import CpuSampler
 from testbed.launching import blaming, launcher
-from testbed.measure import goodput, pinned_to_edges
+from testbed.measure import carried, pinned_to_edges
 from testbed.perf.rows import Row, row_of
 from testbed.progress import Progress
 from topologies.errors import InputError, RingroadError, did_you_mean
@@ -143,7 +143,7 @@ def run_perf(request: Request, progress: Progress, on_row: Callable[[Row], None]
 def _gate(bed: Testbed, progress: Progress) -> Verdict:
     progress.phase("fidelity gate: loading every link at once")
     with pinned_to_edges(bed):
-        measured = goodput(bed, seconds=GATE_S)
+        measured = carried(bed, GATE_S)
     return judge_links([Goodput(edge, m.rate_bps, m.delivered_bps) for edge, m in measured.items()], Tolerance())
 
 
