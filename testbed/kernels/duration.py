@@ -27,7 +27,7 @@ class Cost:
 COSTS = {
     Kernel.NATIVE: Cost(start_s=15.0, arm_s=3.0, report_s=3.0, pace_s=1.0, byte_s=0.0),
     Kernel.UML: Cost(start_s=50.0, arm_s=10.0, report_s=3.0, pace_s=1.0, byte_s=0.0),
-    Kernel.EXACT: Cost(start_s=60.0, arm_s=15.0, report_s=3.0, pace_s=0.2, byte_s=3e-7),
+    Kernel.EXACT: Cost(start_s=40.0, arm_s=10.0, report_s=3.0, pace_s=0.7, byte_s=2e-8),
 }
 
 
