@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(str(refused_by_system(error, "the kernel cannot be built")))
     except RingroadError as error:
         _say(str(error))
+        return error.exit_code
     except KeyboardInterrupt:
         _say("interrupted; run it again and it goes on from there")
         return 130

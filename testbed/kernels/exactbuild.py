@@ -18,7 +18,7 @@ from pathlib import Path
 
 from testbed.kernels import exactkernel
 from testbed.kernels.exactkernel import ExactKernel
-from topologies.errors import RingroadError
+from topologies.errors import InputError, RingroadError
 
 TOOLS = {
     "gcc": "gcc",
@@ -68,7 +68,7 @@ def build(say: Say, *, jobs: int, source_version: str | None = None) -> ExactKer
     `source_version` is one of the source package's versions that apt knows; None is the newest.
     """
     _have_tools(say)
-    version = source_version or _newest_source(say)
+    version = _chosen_source(say, source_version)
     folder = exactkernel.entry_folder(version)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, say):
@@ -265,25 +265,33 @@ def _apt(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
 
 
-def _newest_source(say: Say) -> str:
-    """The version of the source package that apt would install now."""
-    found = _candidate()
-    if found is None and os.geteuid() == 0:
+def _chosen_source(say: Say, asked: str | None) -> str:
+    """The version of the source package that was asked for, or that apt would install now."""
+    if os.geteuid() == 0:
         say("apt-get update")
         _apt(["apt-get", "update"])
-        found = _candidate()
-    if found is None:
+    known = _known_sources()
+    if not known:
         raise RingroadError(
             f"apt knows no package {exactkernel.SOURCE_PACKAGE}",
             "use Debian 12 with its security updates among apt's sources, then: sudo apt-get update",
         )
-    return found
+    if asked is not None and asked not in known:
+        remedy = f"choose among {', '.join(known)}"
+        raise InputError(
+            f"apt knows no such version of {exactkernel.SOURCE_PACKAGE}",
+            place="--source-version",
+            value=asked,
+            remedy=remedy,
+        )
+    return asked or known[0]
 
 
-def _candidate() -> str | None:
-    said = subprocess.run(["apt-cache", "policy", exactkernel.SOURCE_PACKAGE], capture_output=True, text=True).stdout
-    match = re.search(r"Candidate: (\S+)", said)
-    return match[1] if match and match[1] != "(none)" else None
+def _known_sources() -> list[str]:
+    """Every version that apt can get, the newest first."""
+    said = subprocess.run(["apt-cache", "madison", exactkernel.SOURCE_PACKAGE], capture_output=True, text=True).stdout
+    columns = (line.split("|") for line in said.splitlines())
+    return [each[1].strip() for each in columns if len(each) == 3 and each[2].strip().endswith("Packages")]
 
 
 def _installed(package: str) -> str | None:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from testbed.kernels import exactkernel
+from testbed.kernels import exactbuild, exactkernel
 from testbed.kernels.exactbuild import _options
 from testbed.kernels.exactkernel import ExactKernel
-from topologies.errors import RingroadError
+from topologies.errors import InputError, RingroadError
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +103,16 @@ def test_the_patch_says_what_its_licence_is_and_what_it_changes():
     assert {name for name in changed if not name.startswith(("arch/um/", "arch/x86/um/"))} == {"drivers/char/random.c"}
     assert "sched_yield" in header
     assert "200 ns" in header
+
+
+def test_a_version_of_the_source_that_apt_does_not_know_is_refused_with_those_it_knows(cache, monkeypatch):
+    monkeypatch.setattr(exactbuild, "_have_tools", lambda say: None)
+    monkeypatch.setattr(exactbuild, "_known_sources", lambda: ["6.12.2-1", "6.12.1-1"])
+    monkeypatch.setattr(exactbuild.os, "geteuid", lambda: 1000)
+
+    with pytest.raises(InputError) as caught:
+        exactbuild.build(print, jobs=1, source_version="6.12.9-1")
+
+    assert "6.12.9-1" in str(caught.value)
+    assert caught.value.remedy == "choose among 6.12.2-1, 6.12.1-1"
+    assert not cache.exists()
