@@ -11,6 +11,7 @@ setup(
     packages=find_packages(include=["topologies*", "controller*", "workers*", "testbed*"]),
     package_data={
         "topologies": ["builtin/*.yaml"],
+        "testbed.kernels": ["xstate.c", "recipe/*"],
         "testbed.live": ["*.yaml"],
         "testbed.live.web": ["coastlines.json", "NOTICE.md", "static/*", "static/vendor/*"],
     },
