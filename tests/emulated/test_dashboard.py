@@ -4,25 +4,25 @@ Screenshots are kept beside the test's other output; RINGROAD_SCREENSHOTS names 
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from waiting import eventually
-
-from testbed.live import Client
-
-pytest.importorskip("selenium", reason="scripts/setup --test installs what drives the browser")
-
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from waiting import eventually
 
 from filming.browser import chromium, errors
+from testbed.live import Client
 
-pytestmark = pytest.mark.emulated
+pytestmark = [
+    pytest.mark.emulated,
+    pytest.mark.skipif(shutil.which("chromedriver") is None, reason="scripts/setup --test installs Chromium"),
+]
 
 RINGROAD = [sys.executable, "-m", "testbed.cli"]
 LINK = ("tokyo", "oregon")
