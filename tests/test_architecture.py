@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,12 @@ def test_no_file_is_longer_than_a_person_can_keep_in_mind():
     lengths = {_name(path): len(path.read_text().splitlines()) for path in files if path.is_file()}
 
     assert {name: length for name, length in lengths.items() if length >= MAX_LINES} == {}
+
+
+def test_no_two_test_files_have_one_name_which_pytest_would_take_for_the_same():
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_only_the_rim_of_the_controller_knows_ryu():
