@@ -15,10 +15,12 @@ setup(
         "testbed.live": ["*.yaml"],
         "testbed.live.web": ["coastlines.json", "NOTICE.md", "static/*", "static/vendor/*"],
     },
-    # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build: scripts/setup does both.
+    # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build, and os-ken stands in for it: scripts/setup
+    # installs all three.
     install_requires=[
         "matplotlib>=3.8",
         "networkx>=3.2",
+        "numba>=0.60",
         "numpy>=1.26",
         "ortools>=9.10",
         "prometheus-client>=0.20",
@@ -28,6 +30,7 @@ setup(
         "rich>=13.7",
         "scipy>=1.11",
         "starlette>=0.40",
+        "torch>=2.6",
         "typer>=0.12",
         "uvicorn>=0.30",
     ],

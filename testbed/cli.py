@@ -10,7 +10,7 @@ import io
 import logging
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -32,14 +32,50 @@ from testbed.commands import (
 from testbed.interruption import INTERRUPTED_EXIT_CODE
 from topologies.errors import RingroadError, refused_by_system
 
+if TYPE_CHECKING:
+    from click import HelpFormatter
+
 EXIT_CODES = """\b
 Exit codes: 0 done, 1 something is wrong with the machine or the request, 2 a file or argument is wrong,
 3 the run is not to be trusted, 4 a process that the run depends on died, 130 interrupted.
 """
 
 
+WHOLE = 200
+"""Characters: no verb's first sentence is longer, so none is cut."""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Experiments": ("run", "validate", "report", "view", "topologies"),
+    "A program of yours, one collective, the controller alone": ("exec", "perf", "controller"),
+    "A testbed that stays up": ("demo", "up", "status", "dashboard", "down"),
+    "Changes to that testbed": (
+        "fail",
+        "blackhole",
+        "heal",
+        "shape",
+        "flap",
+        "isolate",
+        "crash",
+        "restart",
+        "trace",
+        "play",
+    ),
+    "Its control loops": ("arm", "reorder", "ring"),
+    "Inside its datacenters and links": ("sh", "capture"),
+    "This machine": ("doctor", "clean"),
+}
+"""Every verb, as a person would look for it."""
+
+
 class _Verbs(TyperGroup):
-    """Turns what a person can cause into one message and an exit code; anything else keeps its traceback."""
+    """Lists verbs by group; turns what a person can cause into one message and an exit code; anything else keeps its
+    traceback."""
+
+    def format_commands(self, ctx: typer.Context, formatter: HelpFormatter) -> None:
+        """The verbs in the help text, none of them cut."""
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(verb, self.commands[verb].get_short_help_str(WHOLE)) for verb in verbs])
 
     def invoke(self, ctx: typer.Context) -> object:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.figure import Figure, Reach, failed, figure, worst_of
+from benchmarks.figure import Figure, Reach, figure, figures_of, worst_of
 from benchmarks.live import live
 from testbed.live import Client
 from testbed.live.protocol import CollectiveEvent
@@ -37,14 +37,7 @@ WATCH = """
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """The dashboard: from a change to the page, and what an open page costs an AllGather."""
-    for part in (changes_shown, cost):
-        what = (part.__doc__ or part.__name__).splitlines()[0]
-        say(what)
-        try:
-            yield from part()
-        except RingroadError as error:
-            say(f"failed: {error}")
-            yield failed(what, "", "", Reach())
+    yield from figures_of((changes_shown, cost), say)
 
 
 def changes_shown() -> Iterator[Figure]:

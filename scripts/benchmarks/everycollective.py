@@ -11,13 +11,12 @@ from contextlib import contextmanager
 
 from benchmarks import promises, schedules
 from benchmarks.collectives import RATE_BPS, job_on, workers_of
-from benchmarks.figure import Figure, Reach, failed, figure
+from benchmarks.figure import Figure, Reach, figure, figures_of
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
 from testbed.perf.rows import Row
 from testbed.perf.session import measure as measure_rows
 from testbed.perf.session import plan_for
-from topologies import RingroadError
 from topologies.wanfile import load_wan
 from workers.backend.cutting import CHUNK_BYTES
 from workers.client import Event, WorkersClient
@@ -105,11 +104,4 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """Every collective against limits and stock gloo, schedules beyond the ring, the solver; under 10 minutes."""
-    for part in PARTS:
-        what = (part.__doc__ or part.__name__).splitlines()[0]
-        say(what)
-        try:
-            yield from part()
-        except RingroadError as error:
-            say(f"failed: {error}")
-            yield failed(what, "", "", Reach())
+    yield from figures_of(PARTS, say)

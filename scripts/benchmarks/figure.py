@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from topologies import RingroadError
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,19 @@ def table(figures: Sequence[Figure]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     )
+
+
+Part = Callable[[], Iterable[Figure]]
+"""A piece of a benchmark; the first line of its docstring says what it measures."""
+
+
+def figures_of(parts: Iterable[Part], say: Callable[[str], None]) -> Iterator[Figure]:
+    """The figures of all parts, each announced to `say`. One that fails is a figure not reached; the others go on."""
+    for part in parts:
+        what = (part.__doc__ or part.__name__).splitlines()[0]
+        say(what)
+        try:
+            yield from part()
+        except RingroadError as error:
+            say(f"failed: {error}")
+            yield failed(what, "", "", Reach())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from benchmarks import collectives, commands, control, network
-from benchmarks.figure import Figure, Reach, failed
-from topologies import RingroadError
+from benchmarks.figure import Figure, figures_of
 
 PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
     commands.help_time,
@@ -22,11 +21,4 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """The main job: do links carry their rates, is the ring fast, are routes moved soon and without loss?"""
-    for part in PARTS:
-        what = (part.__doc__ or part.__name__).splitlines()[0]
-        say(what)
-        try:
-            yield from part()
-        except RingroadError as error:
-            say(f"failed: {error}")
-            yield failed(what, "", "", Reach())
+    yield from figures_of(PARTS, say)

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import textbook
 from benchmarks.commands import DONE, QUICKSTART, RINGROAD
-from benchmarks.figure import Figure, Reach, failed, figure, worst_of
+from benchmarks.figure import Figure, Reach, figure, figures_of, worst_of
 from benchmarks.usermode import delayed_mesh
 from testbed.emulation import qdisc
 from testbed.kernels.choosing import Choice, Kernel
@@ -178,11 +178,4 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """User-mode kernels: is the exact one exact, does it agree with theory, and how long do they take?"""
-    for part in PARTS:
-        what = (part.__doc__ or part.__name__).splitlines()[0]
-        say(what)
-        try:
-            yield from part()
-        except RingroadError as error:
-            say(f"failed: {error}")
-            yield failed(what, "", "", Reach())
+    yield from figures_of(PARTS, say)

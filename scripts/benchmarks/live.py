@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Figure, Reach, failed, figure, percentile
+from benchmarks.figure import Figure, Reach, figure, figures_of, percentile
 from testbed.live import Client
 from topologies import InputError, RingroadError
 
@@ -32,14 +32,7 @@ LINK_CHANGES, NEW_LINK, LOWER_UP = 1, 16, 1 << 16
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """The live testbed: from a verb to the kernel, up and down, ten thousand requests."""
-    for part in (changes, up_and_down, leaks):
-        what = (part.__doc__ or part.__name__).splitlines()[0]
-        say(what)
-        try:
-            yield from part()
-        except RingroadError as error:
-            say(f"failed: {error}")
-            yield failed(what, "", "", Reach())
+    yield from figures_of((changes, up_and_down, leaks), say)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ runs. Each part that runs on a network brings one up of its own; what nobody did
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ from statistics import median
 from benchmarks import decisions, spanningtree, survival
 from benchmarks.control import load
 from benchmarks.decisions import wiring_of
-from benchmarks.figure import Figure, Reach, failed, figure, percentile
+from benchmarks.figure import Figure, Part, Reach, figure, figures_of, percentile
 from controller.client import EventStream
 from controller.engine import network_of
 from controller.settings import ControllerConfig, ControllerSettings
+from controller.state import Network
 from controller.view import Pair, Route
 from testbed.bed import Testbed
 from testbed.emulation.tap import Taps
@@ -164,13 +166,27 @@ def rules_per_switch() -> Iterator[Figure]:
         f"{len(network.plan.tunnels)} pairs × {settings.tunnels} tunnels, {len(network.detours)} detours; one rule for "
         f"each tunnel and detour through a site, one ingress rule a pair; median {median(rules):g}"
     )
+    yield figure("rules on all switches of b4", sum(rules), "rules", _by_kind(network), Reach())
+    yield figure("rules on a switch of b4, least", min(rules), "rules", against, Reach())
     yield figure("rules on a switch of b4, most", max(rules), "rules", against, Reach())
     yield figure("rules on a switch of b4 without detours, most", max(without), "rules", "the same", Reach())
     against = f"one for each outgoing link, incoming link and destination; median {median(groups):g}"
-    yield figure("fast-failover groups on a switch of b4, most", max(groups), "groups", against, Reach())
+    for word, value in (("all switches of b4", sum(groups)), ("a switch of b4, most", max(groups))):
+        yield figure(f"fast-failover groups on {word}", value, "groups", f"{against}, least {min(groups)}", Reach())
 
 
-PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
+def _by_kind(network: Network) -> str:
+    """How many rules there are of each kind, without those for packets that match nothing."""
+    ends = Counter(
+        (type(carrier).__name__.lower(), "egress" if site == carrier.route[-1] else "transit")
+        for site, carriers in network.through.items()
+        for carrier in carriers
+    )
+    inner = ", ".join(f"{kind} {end} {count:,}" for (kind, end), count in sorted(ends.items(), reverse=True))
+    return f"ingress {len(network.plan.tunnels)}, {inner}"
+
+
+PARTS: tuple[Part, ...] = (
     decisions.maxmin_on_twelve_sites,
     decisions.all_pairs_widest,
     rules_per_switch,
@@ -185,14 +201,7 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """The WAN controller: repair, moves and drops under a running ring, decisions, and spanning tree as the peer."""
-    for part in PARTS:
-        what = (part.__doc__ or part.__name__).splitlines()[0]
-        say(what)
-        try:
-            yield from part()
-        except RingroadError as error:
-            say(f"failed: {error}")
-            yield failed(what, "", "", Reach())
+    yield from figures_of(PARTS, say)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks.figure import Figure, Reach, figure, percentile
+from benchmarks.figure import Figure, Reach, figure, figures_of, percentile
 from benchmarks.flow import steady_flow
 from controller.client import EventStream
 from testbed.bed import Testbed
@@ -27,9 +27,7 @@ EVENT_S = 20.0
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
     """Silent links: how soon is a blackhole left, and does ten minutes of full links look like one?"""
-    for part in (blackholes, false_alarms):
-        say((part.__doc__ or "").splitlines()[0])
-        yield from part()
+    yield from figures_of((blackholes, false_alarms), say)
 
 
 def false_alarms(seconds: float = SATURATION_S) -> Iterator[Figure]:

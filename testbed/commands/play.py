@@ -25,7 +25,7 @@ def play(
 
     \b
     Examples:
-      ringroad play experiments/tour.yaml
+      ringroad play testbed/live/tour.yaml
       ringroad play mine.yaml --check
     """
     from testbed.live import scenario as scenarios

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.figure import Reach, failed, figure, percentile, table, worst_of
+from benchmarks.figure import Reach, failed, figure, figures_of, percentile, table, worst_of
+from topologies import RingroadError
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,24 @@ def test_the_table_names_each_figure_and_marks_those_not_reached():
     quick, slow = text.splitlines()[1:]
     assert quick.split() == ["quick", "1", "s", "≤", "2", "yes", "call"]
     assert slow.split() == ["slow", "failed", "≤", "2", "NO", "call"]
+
+
+def test_a_part_that_fails_is_a_figure_not_reached_and_the_others_go_on():
+    def broken():
+        """Cannot be measured here."""
+        yield figure("first half", 1.0, "s", "nothing", Reach())
+        raise RingroadError("no network")
+
+    def whole():
+        """Can be."""
+        yield figure("whole", 2.0, "s", "nothing", Reach())
+
+    said = []
+    found = list(figures_of((broken, whole), said.append))
+
+    assert [(each.name, each.reached) for each in found] == [
+        ("first half", True),
+        ("Cannot be measured here.", False),
+        ("whole", True),
+    ]
+    assert said == ["Cannot be measured here.", "failed: no network", "Can be."]
