@@ -15,8 +15,8 @@ setup(
         "testbed.live": ["*.yaml"],
         "testbed.live.web": ["coastlines.json", "NOTICE.md", "static/*", "static/vendor/*"],
     },
-    # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build, and os-ken stands in for it: scripts/setup
-    # installs all three.
+    # Mininet comes from apt (PyPI's lacks mnexec); Ryu needs an old setuptools to build, and os-ken is the alternative
+    # to it: scripts/setup installs all three.
     install_requires=[
         "matplotlib>=3.8",
         "networkx>=3.2",
