@@ -43,6 +43,7 @@ class Network:
         for site in self.plan.sites.values():
             interfaces.configure_host(self.host(site.site).pid, site, self.plan.sites.values(), self._tcp)
         self._raise_switch_side(netlink)
+        openvswitch.wait_until_it_counts()
         openvswitch.vsctl(openvswitch.bridge_commands(self.plan, self._datapath), run_id=self.plan.run_id)
         self._tell_mininet()
 

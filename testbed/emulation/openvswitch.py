@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from testbed.emulation.processes import Process, marked_environment, start_ticks
 from topologies import RingroadError
 
 TIMEOUT_S = 15
+COUNTS_CPUS_AT_S = 10.5
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 PROTOCOL = "OpenFlow13"
 RECONNECT_MS = 1000
@@ -106,6 +108,14 @@ def run(arguments: list[str], environment: Mapping[str, str] | None = None) -> s
             START_REMEDY if not is_running() else "",
         )
     return done.stdout
+
+
+def wait_until_it_counts() -> None:
+    """Right after the boot of a machine: Open vSwitch counts the CPUs when the clock is 10 s past the last count, at 0.
+
+    A bridge that is made before then is given no thread that receives, and BFD does not come up.
+    """
+    time.sleep(max(0.0, COUNTS_CPUS_AT_S - time.monotonic()))
 
 
 def send_one_packet(bridge: str, port: int) -> None:
