@@ -374,7 +374,7 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
         )
         yield Fault(("payload",), message, spec.payload, remedy)
     if spec.agent.policy not in POLICIES and ":" not in spec.agent.policy:
-        remedy = f"{did_you_mean(spec.agent.policy, list(POLICIES))} or give your own as module:function"
+        remedy = did_you_mean(spec.agent.policy, list(POLICIES), "give your own as module:function")
         yield Fault(("agent", "policy"), "no such ring policy", spec.agent.policy, remedy)
     yield from _controller_faults(spec)
     for name, timeout_s in spec.timeouts:

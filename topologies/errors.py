@@ -86,9 +86,13 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
-def did_you_mean(wrong: str, known: list[str]) -> str:
-    """A remedy for a name that does not exist: the nearest known name, or all of them when they are few."""
+def did_you_mean(wrong: str, known: list[str], otherwise: str = "") -> str:
+    """A remedy for a name that does not exist: the nearest known name, or all of them when they are few.
+
+    `otherwise`: what may be given instead of a known name, as in "give the path of a WAN file".
+    """
     near = get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
-    return f"known: {', '.join(sorted(known)[:20])}{' …' if len(known) > 20 else ''}"
+        return f"did you mean {near[0]!r}?" + (f" Or {otherwise}" if otherwise else "")
+    more = " …" if len(known) > 20 else ""
+    return f"known: {', '.join(sorted(known)[:20])}{more}" + (f"; or {otherwise}" if otherwise else "")

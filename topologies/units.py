@@ -21,6 +21,8 @@ def _split(text: str, example: str) -> tuple[float, str]:
     found = _NUMBER.fullmatch(text)
     if not found:
         raise ValueError(f"{shown(text)} is not a number with a unit; write it like {example}")
+    if not found[2]:
+        raise ValueError(f"{shown(text)} has no unit; write it like {example}")
     return _finite(float(found[1]), example), found[2]
 
 
@@ -49,8 +51,6 @@ def parse_rate_bps(value: object) -> float:
     key = unit.lower().removesuffix("/s")
     if key.endswith("bps") and not unit.endswith("Bps"):
         key = key.removesuffix("bps") + "bit"
-    if unit == "":
-        raise ValueError(f"{shown(value)} has no unit; write it like 100mbit")
     if key not in _RATE:
         raise ValueError(f"{shown(unit)} is not a unit of rate; use bit, kbit, mbit or gbit, as in 100mbit")
     return _finite(number * _RATE[key], "100mbit")

@@ -75,7 +75,7 @@ def load_wan(path_or_name: Path | str) -> Wan:
         return _to_wan(load(builtins[path_or_name]))
     path = Path(path_or_name)
     if not path.suffix and len(path.parts) == 1 and not path.exists():
-        remedy = f"{did_you_mean(str(path), list(builtins))} or give the path of a WAN file"
+        remedy = did_you_mean(str(path), list(builtins), "give the path of a WAN file")
         raise InputError("no built-in WAN and no file has this name", value=str(path), remedy=remedy)
     return _to_wan(load(path))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from topologies.errors import InputError
+from topologies.errors import InputError, did_you_mean
 
 Collective = Literal["all_gather", "all_reduce", "reduce_scatter", "all_to_all", "broadcast"]
 COLLECTIVES: tuple[str, ...] = get_args(Collective)
@@ -159,4 +159,4 @@ def check(perf: Perf, ranks: int) -> None:
 
 def _known(place: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise InputError("is not known", place=place, value=value, remedy=f"known: {', '.join(known)}")
+        raise InputError("not one of the choices", place=place, value=value, remedy=did_you_mean(value, list(known)))

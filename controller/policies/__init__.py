@@ -42,7 +42,7 @@ def make_policy(name: str, settings: ControllerSettings) -> Policy:
     if ":" in name:
         return _own(name, settings)
     if name not in _MAKERS:
-        remedy = f"{did_you_mean(name, list(NAMES))} or give your own as module:Class"
+        remedy = did_you_mean(name, list(NAMES), "give your own as module:Class")
         raise InputError("no such path policy", value=name, remedy=remedy)
     return _MAKERS[name](settings)
 

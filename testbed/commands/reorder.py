@@ -27,7 +27,8 @@ def reorder(
       ringroad reorder never
     """
     if how not in HOW:
-        raise InputError("reorder how often?", value=how, remedy=did_you_mean(how, list(HOW)))
+        remedy = f"ringroad reorder every {how}" if how.isdecimal() else did_you_mean(how, list(HOW))
+        raise InputError("reorder how often?", value=how, remedy=remedy)
     if (how == "every") != (number is not None):
         raise InputError("a number belongs to every, and to nothing else", remedy="ringroad reorder every 5")
     change(lambda testbed: testbed.reorder(number or 0), as_json)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 
 from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from testbed.execution.summary import ArmTimes, ProgramSummary
+from testbed.report.table import WIDE, not_trustworthy, text_of
 from topologies.units import format_duration
-
-TEXT_WIDTH = 118
-WIDE = 110
 
 _COLUMNS = (
     "wall\ntime",
@@ -39,17 +35,13 @@ def print_summary(summary: ProgramSummary, console: Console) -> None:
 
 def summary_text(summary: ProgramSummary) -> str:
     """The same as plain text: the content of `summary.txt`."""
-    console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None, force_terminal=False, highlight=False)
-    print_summary(summary, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    return text_of(lambda console: print_summary(summary, console))
 
 
 def _everything(summary: ProgramSummary, wide: bool) -> Group:
     parts: list[RenderableType] = []
     if not summary.trustworthy:
-        reasons = "\n".join(f"• {reason}" for reason in summary.reasons)
-        parts.append(Panel(Text(reasons), title="NOT TRUSTWORTHY", title_align="left", style="bold red", expand=False))
+        parts.append(not_trustworthy(summary.reasons))
     title = Text(shlex.join(summary.command), style="bold")
     where = f"  ({summary.wan}, {summary.workers_per_dc} per DC, run {summary.run_id}, {summary.started})"
     parts.append(title.append(where, style="not bold dim"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -26,17 +26,27 @@ def print_summary(summary: Summary, console: Console) -> None:
 
 def summary_text(summary: Summary) -> str:
     """The same as plain text, `TEXT_WIDTH` columns wide: the content of `summary.txt`."""
+    return text_of(lambda console: print_summary(summary, console))
+
+
+def text_of(show: Callable[[Console], None]) -> str:
+    """What `show` prints on a console, as plain text of `TEXT_WIDTH` columns."""
     console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None, force_terminal=False, highlight=False)
-    print_summary(summary, console)
+    show(console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def not_trustworthy(reasons: Iterable[str]) -> Panel:
+    """The box above the table of a run that is not to be trusted."""
+    text = Text("\n".join(f"• {reason}" for reason in reasons))
+    return Panel(text, title="NOT TRUSTWORTHY", title_align="left", style="bold red", expand=False)
 
 
 def _everything(summary: Summary, wide: bool) -> Group:
     parts: list[RenderableType] = []
     if not summary.trustworthy:
-        reasons = "\n".join(f"• {reason}" for reason in summary.reasons)
-        parts.append(Panel(Text(reasons), title="NOT TRUSTWORTHY", title_align="left", style="bold red", expand=False))
+        parts.append(not_trustworthy(summary.reasons))
     parts.append(_title(summary))
     if summary.arms:
         parts.append(_table(summary, wide))

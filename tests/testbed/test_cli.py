@@ -76,6 +76,13 @@ def test_the_version_is_shown():
     assert ringroad("--version").stdout == "ringroad 0.1.0\n"
 
 
+def test_what_may_be_given_instead_of_a_known_name_is_said():
+    near, far = ringroad("topologies", "show", "sx"), ringroad("topologies", "show", "atlantis")
+
+    assert "remedy: did you mean 'six'? Or give the path of a WAN file" in near.stderr
+    assert "remedy: known: b4, mesh4, prism, six; or give the path of a WAN file" in far.stderr
+
+
 def test_an_unknown_verb_is_bad_input():
     assert ringroad("rum").exit_code == 2
 

@@ -78,3 +78,9 @@ def test_what_is_beyond_all_numbers_is_refused_and_quoted_in_short(parse, value)
     with pytest.raises(ValueError) as caught:
         parse(value)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("parse", [parse_rate_bps, parse_size_bytes, parse_duration_s])
+def test_a_number_in_a_text_needs_a_unit_and_is_quoted_where_it_has_none(parse):
+    with pytest.raises(ValueError, match="'30' has no unit"):
+        parse("30")
