@@ -45,9 +45,7 @@ switches = Recording(wiring_of(wan))
 config = ControllerConfig(wan, wiring_of(wan), Path("/none"), ControllerSettings("widest"))
 engine = Engine(config, switches, lambda event: None, lambda: 0.0)
 def settle():
-    while busy := switches.busy():
-        if finished := switches.work(busy[0]):
-            engine.confirmed(finished)
+    switches.settle(engine)
 for site in "abcd":
     engine.connected(site, frozenset())
 settle()

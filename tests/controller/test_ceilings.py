@@ -213,10 +213,7 @@ def _engine(capacity: str) -> Engine:
     engine = Engine(config, switches, lambda event: None, lambda: next(ticks))
     for site in "abc":
         engine.connected(site, frozenset())
-    while busy := switches.busy():
-        finished = switches.work(busy[0])
-        if finished:
-            engine.confirmed(finished)
+    switches.settle(engine)
     return engine
 
 

@@ -27,10 +27,7 @@ def _engine(**settings) -> tuple[Engine, list[dict]]:
     engine = Engine(config, switches, published.append, lambda: next(ticks))
     for site in "abcd":
         engine.connected(site, frozenset())
-    while busy := switches.busy():
-        finished = switches.work(busy[0])
-        if finished:
-            engine.confirmed(finished)
+    switches.settle(engine)
     engine.capacity({("c", "a"): 10e6}, happened_at=0.0)
     return engine, published
 
@@ -142,10 +139,7 @@ def test_good_news_moves_a_pair_when_its_dwell_is_over_whatever_the_period_is():
     engine = Engine(config, switches, published.append, lambda: now[0])
     for site in "abc":
         engine.connected(site, frozenset())
-    while busy := switches.busy():
-        finished = switches.work(busy[0])
-        if finished:
-            engine.confirmed(finished)
+    switches.settle(engine)
 
     better = {edge: 90e6 for edge in wan.edges if "c" in edge}
     assert engine.capacity(better, happened_at=100.0) is None
@@ -155,8 +149,5 @@ def test_good_news_moves_a_pair_when_its_dwell_is_over_whatever_the_period_is():
 
     assert after_s == 2.0
     assert engine.state.wanted["a", "b"].route == ("a", "c", "b")
-    while busy := switches.busy():
-        finished = switches.work(busy[0])
-        if finished:
-            engine.confirmed(finished)
+    switches.settle(engine)
     assert [event["cause"] for event in published if event["event"] == "reconfiguration"] == ["capacity"]

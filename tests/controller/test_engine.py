@@ -26,10 +26,7 @@ class Bench:
         self.engine = Engine(config, self.switches, self.published.append, lambda: next(ticks))
 
     def settle(self) -> None:
-        while busy := self.switches.busy():
-            finished = self.switches.work(busy[0])
-            if finished:
-                self.engine.confirmed(finished)
+        self.switches.settle(self.engine)
 
     def reconfigurations(self) -> list[dict]:
         return [event for event in self.published if event["event"] == "reconfiguration"]

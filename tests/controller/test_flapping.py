@@ -53,10 +53,7 @@ class Controller:
         self.now = then
 
     def _settle(self) -> None:
-        while busy := self.switches.busy():
-            finished = self.switches.work(busy[0])
-            if finished:
-                self.engine.confirmed(finished)
+        self.switches.settle(self.engine)
 
     def _count(self, event: dict) -> None:
         for move in event.get("moves", ()):

@@ -22,10 +22,7 @@ def _engine(switches: Switchboard | None = None) -> tuple[Engine, Switchboard]:
 def _connect_all(engine: Engine, switches: Switchboard) -> None:
     for site in "abcd":
         engine.connected(site, frozenset(), switches.held(site))
-    while busy := switches.busy():
-        finished = switches.work(busy[0])
-        if finished:
-            engine.confirmed(finished)
+    switches.settle(engine)
 
 
 def test_nothing_was_told_before_anything_was_kept(tmp_path: Path):
@@ -61,10 +58,7 @@ def test_a_controller_that_was_restarted_goes_on_with_policy_capacities_and_pins
     first.reset("shortest", 2.0, {("a", "b"): 5e6}, lambda record: None)
     first.true_capacities({("a", "b"): 4e6})
     first.pin(("c", "b"), ("c", "a", "d", "b"), lambda record: None)
-    while busy := switches.busy():
-        finished = switches.work(busy[0])
-        if finished:
-            first.confirmed(finished)
+    switches.settle(first)
     told: Told = first.told
 
     second, _ = _engine(switches)

@@ -30,9 +30,7 @@ class Scraped:
         self.metrics = Metrics(self.engine, restarts=2)
 
     def settle(self) -> None:
-        while busy := self.switches.busy():
-            if finished := self.switches.work(busy[0]):
-                self.engine.confirmed(finished)
+        self.switches.settle(self.engine)
 
     def value(self, name: str, **labels: str) -> float | None:
         """The sample of this name and these labels; None if there is none."""

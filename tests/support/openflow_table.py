@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from controller.engine import Engine
 from controller.rules import (
     Action,
     Batch,
@@ -137,6 +138,12 @@ class Switchboard:
     def busy(self) -> list[str]:
         """Sites whose switch has messages waiting."""
         return [site for site, queue in self.queues.items() if queue]
+
+    def settle(self, engine: Engine) -> None:
+        """Every switch does all that it was told, and confirms it, until none has anything waiting."""
+        while busy := self.busy():
+            if finished := self.work(busy[0]):
+                engine.confirmed(finished)
 
     def work(self, site: str) -> Batch | None:
         """The switch takes one message; the batch it has finished with it, if that was its barrier."""

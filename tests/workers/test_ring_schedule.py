@@ -1,31 +1,14 @@
 """The ring plan, executed on paper: every rank ends with every element, no rank waits for what nobody sends."""
 
-from collections import deque
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paper import executed
 
 from workers.schedules import ring
-from workers.schedules.plan import Chunk, RankPlan, Receive, Send
-
-
-def executed(plans: dict[int, RankPlan]) -> dict[int, list[Chunk]]:
-    """What each rank holds when nothing moves any more; transfers match by (from, to, number), as tags do."""
-    held = {rank: [send.chunk for send in plan.sends] for rank, plan in plans.items()}
-    expected = {
-        (receive.source, rank, receive.number): receive for rank, plan in plans.items() for receive in plan.receives
-    }
-    leaving = deque((rank, send) for rank, plan in plans.items() for send in plan.sends)
-    while leaving:
-        rank, send = leaving.popleft()
-        receive = expected.pop((rank, send.to, send.number))
-        assert receive.chunk == send.chunk
-        held[send.to].append(receive.chunk)
-        leaving.extend((send.to, forward) for forward in receive.forward)
-    assert not expected, "somebody waits for ever"
-    return held
+from workers.schedules.plan import Chunk, Receive, Send
 
 
 def test_three_ranks_two_chunks_by_hand():
