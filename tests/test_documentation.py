@@ -146,6 +146,14 @@ def test_every_link_to_a_file_leads_to_one():
     assert [target for name, target in targets if not (ROOT / name).parent.joinpath(target).exists()] == []
 
 
+def test_every_file_of_the_project_that_a_text_names_exists():
+    named = r"`((?:docs|experiments|examples|topologies|controller|workers|testbed|scripts|tests)/[\w./-]+)`"
+    files = [(name, file) for name, text in TEXTS.items() for file in re.findall(named, text)]
+
+    assert files
+    assert [(name, file) for name, file in files if not (ROOT / file).exists()] == []
+
+
 def test_every_link_to_a_section_leads_to_one():
     links = [(name, *link) for name, text in TEXTS.items() for link in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text)]
 
