@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from synthetic import make_run
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from testbed import runner
@@ -55,7 +56,7 @@ def run_instead(monkeypatch):
     return replace
 
 
-VERBS = [["run"], ["exec"], ["perf"], ["validate"], ["report"], ["controller"], ["doctor"], ["clean"]]
+VERBS = [[name] for name in get_command(app).commands if name != "topologies"]
 VERBS += [["topologies", name] for name in ("list", "show", "schema")]
 
 
