@@ -19,6 +19,7 @@ from testbed.commands import names
 from testbed.commands.options import AsJson
 from topologies.errors import RingroadError
 
+MAX_S = 1000 * 3600.0
 _COUNT = re.compile(r"(\d+) packets? captured")
 
 
@@ -56,7 +57,10 @@ def capture(
     try:
         limit_s = None if duration is None else parse_duration_s(duration)
     except ValueError as error:
-        raise InputError(str(error), place="--for") from error
+        message, _, remedy = str(error).partition("; ")
+        raise InputError(message, place="--for", value=duration, remedy=remedy) from error
+    if limit_s is not None and not 0 < limit_s <= MAX_S:
+        raise InputError("a capture lasts more than 0 s and at most 1000 h", place="--for", value=duration)
     if shutil.which("tcpdump") is None:
         raise RingroadError("tcpdump is not there", "apt-get install tcpdump, or scripts/setup")
     with Client() as testbed:

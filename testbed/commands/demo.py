@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.commands.options import AsJson
 from testbed.commands.play import show
-from testbed.commands.up import foreground, need_root, settings_of
-from topologies.errors import RingroadError
+from testbed.commands.up import foreground, need_root, settings_of, tell
+from topologies.errors import InputError, RingroadError
 
 if TYPE_CHECKING:
     from testbed.live.operations import Parts
+    from testbed.live.scenario import Step
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ def demo(
             metavar="[ADDRESS:]PORT", help=f"Of the dashboard.  [default: {PORT}, or a free port]", show_default=False
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Bring a WAN up with workers that never stop and the dashboard, and print its address. Ctrl-C ends it.
 
@@ -45,6 +48,8 @@ def demo(
       ringroad demo
       ringroad demo --tour
     """
+    if once and not tour:
+        raise InputError("only a tour is ever over", place="--once", remedy="ringroad demo --tour --once")
     need_root()
     settings = settings_of(
         wan, arm="static", trace=None, workers=True, payload="512KiB", every="600ms", reorder_every=3, source="feed",
@@ -52,12 +57,12 @@ def demo(
     )  # fmt: skip
 
     def ready(parts: Parts) -> None:
-        typer.echo(f"the dashboard: {parts.dashboard}")
+        tell(parts, as_json) if as_json else typer.echo(f"the dashboard: {parts.dashboard}")
         log.info(
             "from another terminal: ringroad status, ringroad fail tokyo oregon, ringroad heal all; Ctrl-C ends it"
         )
         if tour:
-            threading.Thread(target=_tour, args=(parts, once), name="tour", daemon=True).start()
+            threading.Thread(target=_tour, args=(parts, once, as_json), name="tour", daemon=True).start()
 
     raise typer.Exit(foreground(settings, ready))
 
@@ -73,8 +78,9 @@ def _free(port: int) -> int:
     return port
 
 
-def _tour(parts: Parts, once: bool) -> None:
-    """As `ringroad play` would, from here."""
+def _tour(parts: Parts, once: bool, as_json: bool) -> None:
+    """As `ringroad play` would, from here; as JSON, a step a line."""
+    import json
     from pathlib import Path
 
     from testbed import live
@@ -82,11 +88,14 @@ def _tour(parts: Parts, once: bool) -> None:
     from testbed.live.client import Client
     from testbed.live.protocol import SOCKET
 
+    def as_line(step: Step, did: str) -> None:
+        typer.echo(json.dumps({"at_s": step.at_s, "say": step.say, "did": did}, ensure_ascii=False))
+
     try:
         scenario = scenarios.load_scenario(Path(live.__file__).with_name(TOUR))
         with Client(parts.bed.state / SOCKET) as testbed:
             scenarios.check(scenario, testbed)
-            scenarios.play(scenario, testbed, show)
+            scenarios.play(scenario, testbed, as_line if as_json else show)
     except RingroadError as error:
         log.warning("the tour has ended: %s", error)
     if once:

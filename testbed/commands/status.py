@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from testbed.commands.options import AsJson
+from topologies.errors import RingroadError
 
 
 def status(
@@ -22,12 +24,13 @@ def status(
       ringroad status
       ringroad status --watch
       ringroad status --json
+      ringroad status --watch --json      (a snapshot a line)
     """
     from testbed.live.client import Client
     from testbed.live.rendering import render
 
     if watch:
-        _watch(routes)
+        _watch(routes, as_json)
         return
     with Client() as testbed:
         if as_json:
@@ -36,8 +39,11 @@ def status(
             typer.echo("\n".join(render(testbed.snapshot(), routes)))
 
 
-def _watch(routes: bool) -> None:
-    """Looks again whenever the testbed tells its rates: on a terminal in one place, elsewhere one after the other."""
+def _watch(routes: bool, as_json: bool) -> None:
+    """Looks again whenever the testbed tells its rates: on a terminal in one place, elsewhere one after the other.
+
+    As JSON a snapshot a line. RingroadError if the testbed ends without having said so.
+    """
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -47,15 +53,24 @@ def _watch(routes: bool) -> None:
     from testbed.live.rendering import render
 
     console = Console()
-    with Client() as testbed, Client() as listener, Live(console=console, screen=True, auto_refresh=False) as screen:
+    in_place = console.is_terminal and not as_json
+    screen = Live(console=console, screen=True, auto_refresh=False) if in_place else None
+    with Client() as testbed, Client() as listener, screen or nullcontext():
         _, events = listener.subscribe()
         for event in events:
             if isinstance(event, DownEvent):
                 break
-            if isinstance(event, RatesEvent):
-                text = "\n".join(render(testbed.snapshot(), routes))
-                if console.is_terminal:
-                    screen.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
-                else:
-                    print(text, end="\n\n", flush=True)
-    typer.echo("the testbed has been taken down")
+            if not isinstance(event, RatesEvent):
+                continue
+            if as_json:
+                typer.echo(json.dumps(testbed.ask("snapshot"), ensure_ascii=False))
+                continue
+            text = "\n".join(render(testbed.snapshot(), routes))
+            if screen:
+                screen.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+            else:
+                print(text, end="\n\n", flush=True)
+        else:
+            raise RingroadError("the testbed is gone, and did not say that it ends", "ringroad clean")
+    if not as_json:
+        typer.echo("the testbed has been taken down")

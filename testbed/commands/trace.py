@@ -42,4 +42,6 @@ def whole(given: str) -> str:
     """A file by its whole path, for a process that is elsewhere; what is written out stays."""
     from pathlib import Path
 
-    return given if given.lstrip().startswith("{") or given == "constant" else str(Path(given).absolute())
+    from testbed.live.protocol import is_written_out
+
+    return given if is_written_out(given) else str(Path(given).absolute())

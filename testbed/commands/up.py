@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 ARMS = ("static", "wan", "ccl", "joint")
 SOURCES = ("probe", "passive", "feed", "oracle")
+PAYLOAD, SOURCE = "1MiB", "feed"
 
 
 def up(
@@ -44,12 +45,12 @@ def up(
         str | None, typer.Option(metavar="FILE", help="Capacities that change: see ringroad trace.", show_default=False)
     ] = None,
     workers: Annotated[bool, typer.Option("--workers", help="With workers: AllGathers without end.")] = False,
-    payload: Annotated[str, typer.Option(help="What each DC contributes to one.")] = "1MiB",
+    payload: Annotated[str, typer.Option(help="What each DC contributes to one.")] = PAYLOAD,
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="One so often.  [default: back to back]", show_default=False)
     ] = None,
     reorder_every: Annotated[int, typer.Option(metavar="N", help="The ring agent's N.")] = 4,
-    source: Annotated[str, typer.Option(help="Its bandwidths: probe, passive, feed or oracle.")] = "feed",
+    source: Annotated[str, typer.Option(help="Its bandwidths: probe, passive, feed or oracle.")] = SOURCE,
     t_wan: Annotated[str, typer.Option("--t-wan", metavar="TIME", help="The WAN controller's period.")] = "500ms",
     policy: Annotated[str, typer.Option(help="Its path policy where paths move.")] = "widest",
     seed: Annotated[int, typer.Option(help="Of the trace and of random policies.")] = 1,
@@ -70,6 +71,9 @@ def up(
       ringroad up mesh4 --workers --arm joint
       ringroad up six --workers --trace experiments/quickstart.yaml --dashboard --detach
     """
+    _goes_with("--dashboard", dashboard, {"--listen": listen != "0", "--token-file": token_file is not None})
+    of_workers = {"--payload": payload != PAYLOAD, "--every": every is not None, "--source": source != SOURCE}
+    _goes_with("--workers", workers, of_workers)
     settings = settings_of(
         wan, arm=arm, trace=trace, workers=workers, payload=payload, every=every, reorder_every=reorder_every,
         source=source, t_wan=t_wan, policy=policy, seed=seed, dashboard=(listen, token_file) if dashboard else None,
@@ -133,6 +137,13 @@ def _dashboard(listen: str, token_file: Path | None) -> DashboardSettings:
     return DashboardSettings(listen, None if token_file is None else token_file.absolute())
 
 
+def _goes_with(option: str, there: bool, given: dict[str, bool]) -> None:
+    """What would be of no effect without an option is given together with it."""
+    alone = next((name for name, is_given in given.items() if is_given and not there), None)
+    if alone is not None:
+        raise InputError(f"this says something of {option}, which is not there", place=alone, remedy=f"add {option}")
+
+
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise InputError("not one of the choices", place=option, value=value, remedy=did_you_mean(value, list(known)))
@@ -150,7 +161,8 @@ def _quantity(option: str, text: str, parse: Callable[[object], float], low: flo
     try:
         value = parse(text)
     except ValueError as error:
-        raise InputError(str(error), place=option) from error
+        message, _, remedy = str(error).partition("; ")
+        raise InputError(message, place=option, value=text, remedy=remedy) from error
     if not low <= value <= high:
         message = f"this lies between {low:g} and {high:g}"
         raise InputError(message, place=option, value=text, remedy=f"write it like {example}")
@@ -158,16 +170,23 @@ def _quantity(option: str, text: str, parse: Callable[[object], float], low: flo
 
 
 def foreground(settings: LiveSettings, on_ready: Callable[[Parts], None]) -> int:
-    """Up until it is taken down, or a signal comes; the exit code."""
+    """Up until it is taken down, or a signal comes; the exit code: 0 only if it was up."""
     from testbed.live.daemon import run
 
     log.info("bringing %s up", settings.wan.name)
+    ready = False
+
+    def is_up(parts: Parts) -> None:
+        nonlocal ready
+        on_ready(parts)
+        ready = True
+
     try:
         with interruptible():
-            run(settings, on_ready)
+            run(settings, is_up)
     except KeyboardInterrupt:
-        log.info("taken down")
-        return 0
+        log.info("taken down" if ready else "taken down before it was up")
+        return 0 if ready else INTERRUPTED_EXIT_CODE
     log.info("taken down")
     return 0
 
@@ -219,7 +238,7 @@ def _detached(settings: LiveSettings, as_json: bool) -> int:
         os.waitpid(child, 0)
         return INTERRUPTED_EXIT_CODE
     if not line:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return _ended(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     facts = json.loads(line)
     if as_json:
         typer.echo(line.strip())
@@ -229,6 +248,14 @@ def _detached(settings: LiveSettings, as_json: bool) -> int:
         if facts["dashboard"]:
             typer.echo(f"dashboard: {facts['dashboard']}")
     return 0
+
+
+def _ended(code: int) -> int:
+    """The exit code of a testbed that did not come up; it has said why, unless it was killed."""
+    if code < 0:
+        message = f"the testbed was killed by {signal.Signals(-code).name} while it came up"
+        raise RingroadError(message, "remove what is left of it: ringroad clean")
+    return code
 
 
 def _let_go(parts: Parts, writable: int) -> None:

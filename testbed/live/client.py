@@ -75,11 +75,12 @@ class Client:
         peer = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return struct.unpack("3i", peer)[0]
 
-    def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+    def ask(self, op: str, /, **fields: Any) -> dict[str, Any]:
         """Any request of the protocol as it is; its reply as it is."""
         request = {"op": op, **{name: value for name, value in fields.items() if value is not None}}
         try:
-            wire.send(self._connection, request)
+            with suppress(wire.ConnectionLost):  # It may have said why, before it closed.
+                wire.send(self._connection, request)
             reply = next(self._messages, None)
         except TimeoutError as error:
             raise RingroadError(f"the testbed has not answered {op!r} in time", "ringroad status") from error
@@ -121,11 +122,11 @@ class Client:
         """Where a link (the end at its first site) or a site is on this machine."""
         return from_json(Place, self.ask("where", link=_link(link), site=site))
 
-    def check(self, op: str, **fields: Any) -> None:
+    def check(self, op: str, /, **fields: Any) -> None:
         """Raises what the request would; changes nothing."""
         self.ask("check", request={"op": op, **fields})
 
-    def change(self, op: str, **fields: Any) -> Done:
+    def change(self, op: str, /, **fields: Any) -> Done:
         """Any request that changes something."""
         return from_json(Done, self.ask(op, **fields))
 

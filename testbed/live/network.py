@@ -161,8 +161,9 @@ class LiveNetwork:
 
     def flap(self, link: Link, period_s: float, for_s: float) -> str:
         """Begin to take it down and up."""
-        self._stop_flap(link)
-        stop = self._flaps[link.name] = threading.Event()
+        with self._lock:  # Of two at once the second ends the first, however close they come.
+            self._stop_flap(link)
+            stop = self._flaps[link.name] = threading.Event()
         thread = threading.Thread(target=self._flap, args=(link, period_s, for_s, stop), name="flap", daemon=True)
         thread.start()
         return self._told("flap", [link.name], f"{link.name} flaps: every {period_s:g} s for {for_s:g} s")

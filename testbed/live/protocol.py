@@ -404,3 +404,8 @@ def _decoded(hint: Any, plain: Any) -> Any:
     if origin is tuple:
         return tuple(_decoded(get_args(hint)[0], each) for each in plain)
     return from_json(hint, plain) if is_dataclass(hint) else plain
+
+
+def is_written_out(trace: str) -> bool:
+    """Whether it is a trace itself, as `{kind: …}` or `constant`, and not the path of a file."""
+    return trace.lstrip().startswith("{") or trace.strip() == "constant"

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from testbed.live.client import Client
+from testbed.live.protocol import is_written_out
 from testbed.live.requests import KINDS, Down
 from topologies import yamlfile
 from topologies.errors import Fault, RingroadError, did_you_mean
@@ -118,8 +119,8 @@ def _step(index: int, plain: dict[str, Any], folder: Path, faults: list[Fault]) 
         faults.append(Fault((*place, "say"), "this is not text", say, "put it in quotes"))
     if request or not say:
         faults += list(_request_faults(request, place))
-    if request.get("op") == "trace" and isinstance(request.get("trace"), str):
-        request["trace"] = _from_here(request["trace"], folder)
+    if request.get("op") == "trace":
+        request |= _from_here(request.get("trace"), folder)
     return Step(at_s, str(say), request or None, index)
 
 
@@ -137,6 +138,10 @@ def _request_faults(request: dict[str, Any], place: tuple[str, int]) -> Iterator
             yield Fault((*place, *fault.place), fault.message, fault.value, fault.remedy)
 
 
-def _from_here(trace: str, folder: Path) -> str:
-    """A trace's file relative to the scenario's folder; one that is written out stays."""
-    return trace if trace.lstrip().startswith("{") else str((folder / trace).absolute())
+def _from_here(trace: object, folder: Path) -> dict[str, Any]:
+    """A trace's file relative to the scenario's folder; one that is written out stays, but for the file it names."""
+    if isinstance(trace, dict) and isinstance(trace.get("path"), str):
+        return {"trace": trace | {"path": str((folder / trace["path"]).absolute())}}
+    if isinstance(trace, str) and not is_written_out(trace):
+        return {"trace": str((folder / trace).absolute())}
+    return {}

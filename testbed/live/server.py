@@ -64,17 +64,28 @@ class Server:
             except OSError:
                 return
             with self._lock:
-                if len(self._open) >= MAX_CLIENTS:
-                    connection.close()
-                    continue
-                self._open.add(connection)
+                if room := len(self._open) < MAX_CLIENTS:
+                    self._open.add(connection)
+            if not room:
+                self._turn_away(connection)
+                continue
             threading.Thread(target=self._serve, args=(connection,), name="client", daemon=True).start()
+
+    @staticmethod
+    def _turn_away(connection: socket.socket) -> None:
+        """With a word that fits into an empty socket: it waits for nobody."""
+        many = RingroadError(f"{MAX_CLIENTS} clients are connected already, and no more fit", "close some")
+        with connection, suppress(RingroadError):
+            wire.send(connection, _refused(many))
 
     def _serve(self, connection: socket.socket) -> None:
         try:
             for line in _lines(connection):
                 if self._answer(connection, line):
                     return
+        except _TooLong as error:
+            with suppress(RingroadError):
+                wire.send(connection, _refused(error))
         except (OSError, wire.WireError) as error:
             log.debug("a client is cut off: %s", error)
         finally:
@@ -98,6 +109,9 @@ class Server:
             reply = _refused(error)
         except OSError as error:
             reply = _refused(refused_by_system(error, "this cannot be done"))
+        except Exception as error:
+            log.exception("a request that nobody thought of: %.200r", line)
+            reply = _refused(RingroadError(f"this cannot be done: {error!r}", "the testbed's log has more"))
         wire.send(connection, reply)
         connection.settimeout(None)
         return False
@@ -119,17 +133,23 @@ class Server:
         listener.close()
 
 
+class _TooLong(wire.WireError):
+    """A request without end."""
+
+
 def _lines(connection: socket.socket) -> Any:
     """Every line until the other side closes. WireError for one that is too long."""
     buffer = bytearray()
     while received := connection.recv(65536):
         buffer += received
         while (end := buffer.find(b"\n")) >= 0:
+            if end > MAX_REQUEST_BYTES:
+                break
             line = bytes(buffer[:end])
             del buffer[: end + 1]
             yield line
         if len(buffer) > MAX_REQUEST_BYTES:
-            raise wire.WireError("a request without end")
+            raise _TooLong(f"a request has at most {MAX_REQUEST_BYTES} bytes", "make it shorter")
 
 
 def _refused(error: RingroadError) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from testbed.dynamics.tracefile import read_rows
 from testbed.dynamics.traces import FileSpec, Row, TraceSpec, covered, generate, trace_faults
 from testbed.live.hub import Hub
 from testbed.live.network import LiveNetwork
-from testbed.live.protocol import FaultEvent, TraceEvent, TraceState
+from testbed.live.protocol import FaultEvent, TraceEvent, TraceState, is_written_out
 from topologies import yamlfile
 from topologies.errors import InputError, RingroadError
 from topologies.model import Edge, EdgeProperties, Wan
@@ -49,11 +49,15 @@ class LiveTrace:
     again_s: float | None = None
 
 
-def read_trace(given: Mapping[str, Any] | str, wan: Wan, seed: int) -> LiveTrace:
-    """What `given` means: see above. InputError lists everything that is wrong with it."""
+def read_trace(given: Mapping[str, Any] | str, wan: Wan, seed: int, elsewhere: bool = False) -> LiveTrace:
+    """What `given` means: see above. InputError lists everything that is wrong with it.
+
+    Who asks from `elsewhere` is in another folder than this process: a trace that is written out names whole paths.
+    """
     if isinstance(given, str) and given.endswith(".csv"):
+        rows = read_rows(Path(given), wan)
         spec: Any = FileSpec(kind="file", path=given, hold=True)
-        return _worked_out(spec, Path(given).name, read_rows(Path(given), wan), wan, seed)
+        return _worked_out(spec, Path(given).name, rows, wan, seed)
     loaded = _loaded(given)
     spec = yamlfile.validate(_Holder, loaded).trace
     faults = list(trace_faults(spec, wan))
@@ -61,19 +65,19 @@ def read_trace(given: Mapping[str, Any] | str, wan: Wan, seed: int) -> LiveTrace
         raise loaded.error(faults)
     rows: tuple[Row, ...] = ()
     if isinstance(spec, FileSpec):
+        written_out = not isinstance(given, str) or is_written_out(given)
+        if elsewhere and written_out and not Path(spec.path).is_absolute():
+            remedy = "give its whole path, or the CSV itself as the trace"
+            raise InputError("the testbed is in another folder", place="trace.path", value=spec.path, remedy=remedy)
         rows = read_rows(Path(loaded.file).parent / spec.path, wan)
-    name = Path(given).name if isinstance(given, str) and not _is_inline(given) else spec.kind
+    name = Path(given).name if isinstance(given, str) and not is_written_out(given) else spec.kind
     return _worked_out(spec, name, rows, wan, seed)
-
-
-def _is_inline(given: str) -> bool:
-    return given.lstrip().startswith("{") or given == "constant"
 
 
 def _loaded(given: Mapping[str, Any] | str) -> yamlfile.Loaded:
     if not isinstance(given, str):
         return yamlfile.Loaded("trace", {"trace": dict(given)}, {})
-    if _is_inline(given):
+    if is_written_out(given):
         return yamlfile.parse(f"trace: {given}", "--trace")
     loaded = yamlfile.load(Path(given))
     if "trace" in loaded.data or "kind" not in loaded.data:
@@ -110,7 +114,7 @@ class Tracing:
 
     def read(self, given: Mapping[str, Any] | str) -> LiveTrace:
         """Without playing it."""
-        return read_trace(given, self._network.wan, self._seed)
+        return read_trace(given, self._network.wan, self._seed, elsewhere=True)
 
     def start(self, trace: LiveTrace | None) -> str:
         """Play it from its beginning; None: the one that was given before. RingroadError if there is none."""

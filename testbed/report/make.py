@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from testbed.report.damage import damage_told
 from testbed.report.records import read_runs
 from testbed.report.summary import Summary, summarize
 from testbed.runfolder import SUMMARY_JSON, SUMMARY_TEXT, open_run
-from topologies.errors import RingroadError
 
 
 def make_report(path: Path) -> Summary:
@@ -19,13 +19,10 @@ def make_report(path: Path) -> Summary:
     from testbed.report.table import summary_text
 
     folder = open_run(path)
-    try:
+    with damage_told(path):
         runs = read_runs(folder)
         summary = summarize(folder, runs)
         pictures = draw(folder, runs, summary)
-    except (LookupError, TypeError, ValueError, AttributeError, OSError) as error:
-        message = f"{path} is damaged: something in its files is not what a run writes ({error!r})"
-        raise RingroadError(message, "restore the folder, or run again") from error
     folder.write_json(SUMMARY_JSON, summary)
     folder.write_bytes(SUMMARY_TEXT, summary_text(summary).encode())
     for name, picture in pictures.items():

@@ -1,4 +1,7 @@
-"""A run folder that somebody has damaged is reported on as far as it goes, or refused in words: never a traceback."""
+"""A run folder that somebody has damaged is reported on, or viewed, as far as it goes, or refused in words.
+
+Never a traceback.
+"""
 
 import json
 import shutil
@@ -6,7 +9,9 @@ import shutil
 import pytest
 from synthetic import make_run
 
+from testbed.live.web.recording import Recording
 from testbed.report.make import make_report
+from testbed.runfolder import open_run
 from topologies.errors import RingroadError
 
 ARM = "blocks/1/static/"
@@ -40,16 +45,24 @@ def whole(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("whole") / "run", blocks=1, arms=["static"]).path
 
 
+def view(path):
+    recording = Recording(open_run(path))
+    recording.scene()
+    for block in recording.blocks:
+        recording.block(block)
+
+
+@pytest.mark.parametrize("look", [make_report, view])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", [*DAMAGES, "without values"])
-def test_a_damaged_file_is_no_traceback(whole, tmp_path, name, damage):
+def test_a_damaged_file_is_no_traceback(whole, tmp_path, look, name, damage):
     shutil.copytree(whole, tmp_path / "run")
     if damage != "without values":
         DAMAGES[damage](tmp_path / "run" / name)
     elif name.endswith(".jsonl"):
         without_values(tmp_path / "run" / name)
     try:
-        make_report(tmp_path / "run")
+        look(tmp_path / "run")
     except RingroadError as error:
         assert error.remedy
         assert str(tmp_path) in str(error)

@@ -167,6 +167,17 @@ def test_a_refusal_of_the_testbed_is_passed_on_with_its_remedy(page, control):
     assert (status, answer) == (400, {"error": "no link 'x' in mesh4", "remedy": "did you mean tokyo-oregon?"})
 
 
+@pytest.mark.parametrize("field", ["self", "op\\ud800", "fields"])
+def test_any_field_reaches_the_testbed_which_knows_what_it_takes(page, control, field):
+    control.asked.clear()
+    own = {"Origin": f"http://{page.host}:{page.port}", "Content_Type": "application/json"}
+
+    status = page.ask("/change", "POST", b'{"op": "fail", "%s": 1}' % field.encode(), **own)[0]
+
+    assert status == 200
+    assert [set(asked) for asked in control.asked] == [{"op", json.loads(f'"{field}"')}]
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"7", b"[" * 2000, b"\xff\xfe", b'{"op":"fail","link":"' + b"x" * 5000 + b'"}']
 )

@@ -185,6 +185,27 @@ def test_steps_are_played_by_time_and_a_trace_is_found_beside_the_scenario(tmp_p
     assert "down" not in CHANGES
 
 
+def test_a_trace_that_is_written_out_in_a_scenario_is_no_file_but_the_file_it_names_is_beside_the_scenario(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "steps:\n"
+        "  - {at: 0s, op: trace, action: start, trace: constant}\n"
+        "  - {at: 1s, op: trace, action: start, trace: {kind: file, path: rates.csv}}\n"
+    )
+    constant, named = (step.request["trace"] for step in load_scenario(file).steps)
+    assert constant == "constant"
+    assert named == {"kind": "file", "path": str(tmp_path / "rates.csv")}
+
+
+def test_who_writes_a_trace_out_elsewhere_names_whole_paths(tmp_path):
+    wan = builtin("mesh4")
+    for given in ({"kind": "file", "path": "r.csv"}, "{kind: file, path: r.csv}"):
+        with pytest.raises(InputError, match="whole path"):
+            read_trace(given, wan, seed=1, elsewhere=True)
+    (tmp_path / "r.csv").write_text("time,link,rate\n0,tokyo-oregon,40mbit\n")
+    assert read_trace({"kind": "file", "path": str(tmp_path / "r.csv")}, wan, seed=1, elsewhere=True).instants
+
+
 def test_a_trace_is_given_as_a_file_an_experiment_or_in_a_line(tmp_path):
     wan = builtin("mesh4")
     (tmp_path / "r.csv").write_text("time,link,rate\n0,tokyo-oregon,40mbit\n5,tokyo-oregon,50mbit\n")

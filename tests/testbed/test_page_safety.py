@@ -18,7 +18,9 @@ def refusal(gate, method, headers, query_token=None):
     return None
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8080", "localhost:9", "[::1]:8080", "LOCALHOST"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8080", "localhost:9", "[::1]:8080", "LOCALHOST", "127.0.0.2:80"]
+)
 def test_loopback_by_any_of_its_names_is_served(host):
     assert refusal(OPEN, "GET", {"host": host}) is None
 

@@ -83,6 +83,25 @@ def test_a_finished_run_cannot_be_changed_and_has_no_events(page):
     assert page.ask("/events")[0] == 404
 
 
+def test_connections_that_ask_nothing_do_not_keep_a_page_out_for_long(page):
+    idle = [socket.create_connection((page.host, page.port)) for _ in range(70)]
+    idle[0].sendall(b"GET / HTTP/1.1\r\nHost: 127")
+    try:
+        for connection in idle:
+            connection.settimeout(60)
+            while connection.recv(4096):
+                pass
+        assert page.ask("/scene")[0] == 200
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def test_whoever_is_refused_has_its_connection_closed(page):
+    assert page.ask("/scene", token=False)[1]["Connection"] == "close"
+    assert page.ask("/scene")[1]["Connection"] is None
+
+
 @pytest.mark.parametrize(
     "path", ["/../app.py", "/..%2fapp.py", "/%2e%2e/%2e%2e/sources.py", "/static/", "/etc/passwd", "//etc/passwd"]
 )

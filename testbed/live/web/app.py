@@ -27,6 +27,14 @@ MAX_BODY_BYTES = 4096
 """No change that a page can ask for comes near."""
 
 
+class Json(JSONResponse):
+    """In ASCII: what people wrote may hold characters that UTF-8 has no bytes for. ValueError for NaN and its like."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
 class Gatekeeper:
     """Lets a request through to the app, or answers it itself; puts the headers of safety on every answer."""
 
@@ -54,6 +62,7 @@ class Gatekeeper:
             self._gate.check(request.method, dict(request.headers.items()), request.query_params.get("token"))
         except Refused as refused:
             answer = _refusal(refused.status, refused.reason, refused.remedy)
+            answer.headers["Connection"] = "close"  # Strangers hold no place that a page could have.
         await answer(scope, receive, send_with_headers)
 
 
@@ -68,13 +77,19 @@ def make_app(source: Source, gate: Gate) -> ASGIApp:
         return answer
 
     async def scene(_: Request) -> Response:
-        return JSONResponse(source.scene())
+        return Json(source.scene())
 
     async def recording(request: Request) -> Response:
         try:
-            return JSONResponse(source.recording(int(request.query_params.get("block", ""))))
+            block = source.recording(int(request.query_params.get("block", "")))
         except (KeyError, ValueError):
             return _refusal(404, "no such block", "GET /scene lists the blocks")
+        except RingroadError as error:
+            return _refusal(409, error.message, error.remedy)
+        try:
+            return Json(block)
+        except ValueError as error:  # A number that is none came from a damaged file.
+            return _refusal(409, f"the run folder is damaged: {error}", "restore the folder, or run again")
 
     async def stream(_: Request) -> Response:
         try:
@@ -104,7 +119,7 @@ async def _answered(request: Request, change: Callable[[dict[str, Any]], Awaitab
         wanted = json.loads(await _body(request))
         if not isinstance(wanted, dict):
             raise InputError("a change is a JSON object", remedy='as in {"op": "fail", "link": "tokyo-oregon"}')
-        return JSONResponse(await change(wanted))
+        return Json(await change(wanted))
     except Refused as refused:
         return _refusal(refused.status, refused.reason)
     except (ValueError, RecursionError):
@@ -145,5 +160,5 @@ class _Stream(StreamingResponse):
             self._source.close_page(self._mailbox)
 
 
-def _refusal(status: int, reason: str, remedy: str = "") -> JSONResponse:
-    return JSONResponse({"error": reason, "remedy": remedy}, status)
+def _refusal(status: int, reason: str, remedy: str = "") -> Json:
+    return Json({"error": reason, "remedy": remedy}, status)

@@ -11,6 +11,7 @@ from typing import Any
 from controller.tunnels import plan_tunnels
 from testbed.live.web import events
 from testbed.live.web.events import Event, Numbers
+from testbed.report.damage import damage_told
 from testbed.report.records import ROUTINE_CAUSES, ArmRun, read_runs
 from testbed.runfolder import GATE, MANIFEST, RunFolder
 from topologies.codec import wan_from_json
@@ -25,12 +26,14 @@ class Recording:
     def __init__(self, folder: RunFolder) -> None:
         """InputError if nothing was measured yet, RingroadError if a file is damaged."""
         self._folder = folder
-        manifest = folder.read_json(MANIFEST)
-        self._experiment: Record = manifest["experiment"]
-        self._labels = list(manifest.get("labels", ()))
-        self.wan = wan_from_json(self._experiment["wan"])
-        self._numbers = Numbers(self.wan)
-        self._runs = [run for run in read_runs(folder) if run.collectives]
+        with damage_told(folder.path):
+            manifest = folder.read_json(MANIFEST)
+            self._experiment: Record = manifest["experiment"]
+            self._labels = list(manifest.get("labels", ()))
+            self.wan = wan_from_json(self._experiment["wan"])
+            self._numbers = Numbers(self.wan)
+            self._runs = [run for run in read_runs(folder) if run.collectives]
+            self._scene = self._read_scene() if self._runs else {}
         if not self._runs:
             raise InputError(
                 "no collective was measured in this run",
@@ -50,6 +53,9 @@ class Recording:
 
     def scene(self) -> dict[str, Any]:
         """The scene of `events.scene`, with what there is to choose from."""
+        return self._scene
+
+    def _read_scene(self) -> dict[str, Any]:
         return events.scene(
             self.wan,
             mode="run",
@@ -70,13 +76,17 @@ class Recording:
         )
 
     def block(self, number: int) -> dict[str, Any]:
-        """All arms of one block, each with its events by time. KeyError if there is no such block."""
+        """All arms of one block, each with its events by time.
+
+        KeyError if there is no such block, RingroadError if its files are damaged.
+        """
         if number not in self.blocks:
             raise KeyError(number)
-        listed = [run for run in self._runs if run.block == number]
-        order = list(self._experiment["arms"])
-        listed.sort(key=lambda run: order.index(run.arm) if run.arm in order else len(order))
-        return {"block": number, "arms": [self._arm(run) for run in listed]}
+        with damage_told(self._folder.path):
+            listed = [run for run in self._runs if run.block == number]
+            order = list(self._experiment["arms"])
+            listed.sort(key=lambda run: order.index(run.arm) if run.arm in order else len(order))
+            return {"block": number, "arms": [self._arm(run) for run in listed]}
 
     def _arm(self, run: ArmRun) -> dict[str, Any]:
         later = sorted(self._later(run), key=lambda event: event["at"])

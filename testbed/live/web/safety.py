@@ -57,7 +57,9 @@ class Gate:
 
     def _check_host(self, host: str) -> None:
         name = _without_port(host).lower()
-        if name in LOOPBACK_NAMES or (not self.loopback and (_is_address(name) or name == self.hostname.lower() != "")):
+        if name in LOOPBACK_NAMES or _is_loopback(name):
+            return
+        if not self.loopback and (_is_address(name) or name == self.hostname.lower() != ""):
             return
         raise Refused(403, f"the Host header {host[:80]!r} is none of this dashboard", "open the address it printed")
 
@@ -105,6 +107,11 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_loopback(name: str) -> bool:
+    """127.0.0.2 is this machine too; who listens there is reached by that name."""
+    return _is_address(name) and ipaddress.ip_address(name.strip("[]")).is_loopback
 
 
 def _cookie(header: str, name: str) -> str | None:

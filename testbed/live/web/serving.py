@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from testbed.live.web.app import make_app
 from testbed.live.web.safety import Gate, new_token
@@ -25,6 +26,8 @@ from topologies.errors import InputError, RingroadError
 NICENESS = 10
 """The emulation comes first: the page may wait for a moment, packets may not."""
 MAX_CONNECTIONS = 64
+FIRST_REQUEST_S = 5.0
+"""How long a connection may be open before it asks for something."""
 MIN_TOKEN = 16
 DEFAULT_LISTEN = "127.0.0.1:0"
 
@@ -55,6 +58,8 @@ def read_listen(text: str) -> Listen:
     address, _, port = ("127.0.0.1", "", text) if text.isdecimal() else _parted(text)
     try:
         ipaddress.ip_address(address)
+        if not (port or "0").isdecimal():
+            raise ValueError("not a port")
         number = int(port or 0)
     except ValueError as error:
         raise InputError("not an address to listen on", place="--listen", value=text, remedy=remedy) from error
@@ -157,7 +162,7 @@ async def _serve(
         lifespan="off",
         ws="none",
         loop="asyncio",
-        http="h11",
+        http=_Patient,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=16384,
@@ -175,6 +180,19 @@ async def _end_with(source: Source, server: uvicorn.Server) -> None:
     await source.ended.wait()
     await asyncio.sleep(0.2)
     server.should_exit = True
+
+
+class _Patient(H11Protocol):
+    """Gives up a connection that has asked nothing: who never had a token cannot keep the pages' places for long."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

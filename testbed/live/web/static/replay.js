@@ -25,7 +25,10 @@ export class Replay {
 
   async load(block) {
     const answer = await fetch(`recording?block=${block}`);
-    if (!answer.ok) throw new Error(`the recording of block ${block} cannot be had: ${answer.status}`);
+    if (!answer.ok) {
+      const { error } = await answer.json();
+      throw new Error(`the recording of block ${block} cannot be had: ${error}`);
+    }
     this.arms = (await answer.json()).arms;
     this.block = block;
     this.merged = this.arms
