@@ -161,6 +161,7 @@ def job_of(setting: ArmSetting, block: BlockPlan, arm: Arm) -> Job:
             margin=experiment.agent.margin,
         ),
         bandwidth_socket=str(setting.bed.state / "bandwidths.sock"),
+        schedule=experiment.agent.schedule_in(arm.reorder_every),
         seed=block.seed,
         timeout_s=experiment.timeouts.collective_s,
         elastic=experiment.elastic,

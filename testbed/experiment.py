@@ -22,15 +22,15 @@ from testbed.estimate import expected_collective_s
 from testbed.experimentfile import Every, ExperimentSpec
 from testbed.feed import FeedSettings
 from testbed.fidelity import Tolerance
+from testbed.ringagent import Agent, agent_faults
 from topologies import yamlfile
 from topologies.codec import wan_to_json
-from topologies.errors import Fault, InputError, did_you_mean
+from topologies.errors import Fault, InputError
 from topologies.model import Edge, Wan
 from topologies.units import format_duration, format_size
 from topologies.wanfile import builtin_files, load_wan, spec_faults, spec_to_wan
 from topologies.yamlfile import Loaded
 from workers.job import ELEMENT_BYTES
-from workers.policies import NEED_LINKS, POLICIES
 
 MAX_ARM_S = 24 * 3600.0
 """No arm takes longer than a day: beyond it a wrong unit is more likely than patience."""
@@ -53,15 +53,6 @@ class Arm:
     name: str
     wan_policy: str
     reorder_every: int
-
-
-@dataclass(frozen=True)
-class Agent:
-    """The ring agent: where its bandwidths come from, its policy, the gain it moves for (0.1 = 10 %)."""
-
-    source: Literal["probe", "passive", "feed", "oracle"]
-    policy: str
-    margin: float
 
 
 @dataclass(frozen=True)
@@ -220,6 +211,7 @@ class Experiment:
                 f"ring agent: every {reorder_every} collectives, bandwidths by {self.agent.source}, "
                 f"policy {self.agent.policy}"
             )
+        labels += self.agent.labels()
         pacing = "collectives back to back, so a slower arm meets more of the trace than a faster one"
         if self.every_s is not None:
             pacing = f"a collective every {self.every_s:g} s"
@@ -288,7 +280,7 @@ def read_experiment(text: str, file: Path, memory_bytes: int, *, elastic: bool =
         compute_s=spec.compute,
         initial_order=spec.initial_order,
         elastic=elastic,
-        agent=Agent(spec.agent.source, spec.agent.policy, spec.agent.margin),
+        agent=Agent(spec.agent.source, spec.agent.policy, spec.agent.margin, spec.agent.schedule),
         controller=_controller(spec),
         congestion_control=spec.congestion_control,
         tolerance=Tolerance(**spec.tolerance.model_dump()),
@@ -373,19 +365,12 @@ def _spec_faults(spec: ExperimentSpec, wan: Wan, memory_bytes: int) -> Iterator[
             f"{format_size(memory_bytes)}"
         )
         yield Fault(("payload",), message, spec.payload, remedy)
-    if spec.agent.policy not in POLICIES and ":" not in spec.agent.policy:
-        remedy = did_you_mean(spec.agent.policy, list(POLICIES), "give your own as module:function")
-        yield Fault(("agent", "policy"), "no such ring policy", spec.agent.policy, remedy)
+    yield from agent_faults(spec)
     yield from _controller_faults(spec)
     for name, timeout_s in spec.timeouts:
         if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
             remedy = "give 1s or more"
             yield Fault(("timeouts", name), "this is over before anything can be done", timeout_s, remedy)
-    if spec.agent.policy in NEED_LINKS and spec.agent.source not in ("feed", "oracle"):
-        message = "measurements between pairs show neither links nor routes, and this policy needs both"
-        yield Fault(("agent", "policy"), message, spec.agent.policy, "give source: feed, or policy: bottleneck")
-    if spec.agent.policy == "clairvoyant" and spec.agent.source == "feed":
-        yield Fault(("agent", "policy"), "the feed does not know the future", "clairvoyant", "give source: oracle")
     if not 0.01 <= spec.t_wan <= 86400:
         yield Fault(("t_wan",), "the WAN controller's period is out of range", spec.t_wan, "give 10ms to 24h")
 

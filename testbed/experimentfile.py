@@ -36,10 +36,11 @@ class FeedSpec(Strict):
 
 
 class AgentSpec(Strict):
-    """Where the ring agent's bandwidths come from, how it chooses an order, and from which gain on it moves."""
+    """Where the ring agent's bandwidths come from, how it chooses order and schedule, from which gain on it moves."""
 
     source: Literal["probe", "passive", "feed", "oracle"] = "probe"
     policy: Name = "bottleneck"
+    schedule: Name = "ring"
     margin: Probability = 0.1
 
 

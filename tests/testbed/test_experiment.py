@@ -233,6 +233,11 @@ def test_an_arm_that_outlives_its_trace_file_keeps_the_last_rates(tmp_path):
         ({"agent": {"policy": "shared"}}, ["agent.policy", "neither links nor routes", "source: feed"]),
         ({"agent": {"policy": "clairvoyant", "source": "feed"}}, ["agent.policy", "future", "source: oracle"]),
         ({"agent": {"source": "rumour"}}, ["agent.source"]),
+        ({"agent": {"schedule": "tree"}}, ["agent.schedule", "did you mean 'trees'?"]),
+        (
+            {"agent": {"schedule": "trees"}, "controller": {"demands": "announced"}},
+            ["agent.schedule", "flows of a ring", "demands: measured"],
+        ),
         ({"controller": {"stack": "nox"}}, ["controller.stack"]),
         ({"t_wan": "1us"}, ["t_wan", "10ms to 24h"]),
         ({"timeouts": {"arm": "1s"}}, ["timeouts.arm", "longer than this timeout"]),
@@ -298,6 +303,16 @@ def test_labels_say_how_capacities_become_known():
 
     assert "capacity: feed, delay 0.25 s" in labels
     assert any("bandwidths by oracle" in label for label in labels)
+
+
+def test_a_planned_schedule_runs_where_an_agent_plans_it_and_is_a_ring_elsewhere():
+    experiment = read(agent={"schedule": "trees"})
+
+    schedules = {arm.name: experiment.agent.schedule_in(arm.reorder_every) for arm in experiment.arms}
+
+    assert schedules == {"static": "ring", "wan": "ring", "ccl": "trees", "joint": "trees"}
+    assert "schedule: trees in the arms that have a ring agent" in experiment.labels()
+    assert read(agent={"schedule": "bidirectional"}).agent.schedule_in(0) == "bidirectional"
 
 
 def test_the_path_policy_is_that_of_the_arms_whose_wan_acts():
