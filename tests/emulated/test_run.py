@@ -144,14 +144,14 @@ def test_a_link_that_goes_down_stops_the_static_arm_until_it_heals_and_the_wan_a
     assert states == ["down", "up"]
 
 
-def test_an_order_that_is_measured_once_is_the_same_in_every_arm(tmp_path):
+def test_an_order_that_is_measured_once_is_the_same_in_every_arm_and_schedules_are_the_agents(tmp_path):
     # given a WAN on which the listed ring has a slow edge both ways, and one without it is there
     experiment = {
         "name": "measured once",
         "wan": "mesh4",
         "trace": {"kind": "steps", "steps": [{"at": 0, "link": "frankfurt-oregon", "rate": "10mbit"}]},
         "initial_order": "measured_once",
-        "agent": {"source": "probe"},
+        "agent": {"source": "probe", "schedule": "trees"},
         "arms": ["static", "joint"],
         "blocks": 1,
         "payload": "256KiB",
@@ -166,9 +166,12 @@ def test_an_order_that_is_measured_once_is_the_same_in_every_arm(tmp_path):
     # then
     assert done.returncode in (0, 3), done.stderr
     (start,) = lines(tmp_path / "run" / "start_orders.jsonl")
-    first = [lines(tmp_path / "run" / "blocks" / "1" / arm / "collectives.jsonl")[0] for arm in ("static", "joint")]
-    assert [collective["order"] for collective in first] == [start["to"], start["to"]]
+    records = {arm: lines(tmp_path / "run" / "blocks" / "1" / arm / "collectives.jsonl") for arm in ("static", "joint")}
+    assert [collectives[0]["order"] for collectives in records.values()] == [start["to"], start["to"]]
     neighbors = set(zip(start["to"], start["to"][1:] + start["to"][:1], strict=True))
     frankfurt, oregon = 0, 1
     assert not neighbors & {(frankfurt, oregon), (oregon, frankfurt)}
     assert start["probe_s"] > 0
+    # and a schedule that is planned for links is that of the arm with an agent to plan it
+    assert {collective["schedule"] for collective in records["static"]} == {"ring"}
+    assert {collective["schedule"] for collective in records["joint"]} == {"trees"}
