@@ -77,6 +77,7 @@ def plot(figures: Sequence[dict[str, Any]], file: Path) -> None:
     axes.text(axes.get_xlim()[0], 1, " real time", va="bottom", color="0.4", fontsize=8)
     axes.legend(frameon=False)
     drawn.savefig(file, dpi=120)
+    plt.close(drawn)
 
 
 def _costs(figures: Sequence[dict[str, Any]]) -> dict[tuple[int, float], float]:
