@@ -137,8 +137,13 @@ def test_benchmarks_that_are_only_asked_about_do_not_set_up(copy, option):
     assert not (copy.parents[1] / ".setup.log").exists()
 
 
-def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do():
-    done = _run(ROOT / ".venv" / "bin" / "python", "-m", "benchmarks", "speed", cwd=ROOT / "scripts")
+def test_a_benchmark_that_does_not_exist_is_refused_before_anything_is_set_up(copy):
+    (copy.parents[1] / ".venv").symlink_to(ROOT / ".venv")
+    for name in ("benchmarks", "bench"):
+        (copy.parent / name).symlink_to(ROOT / "scripts" / name)
+
+    done = _run(copy.parent / "bench", "speed", env=os.environ | {"PYTHONPATH": str(ROOT)})
 
     assert done.returncode == 2
     assert "known: foundation" in done.stderr
+    assert not (copy.parents[1] / ".setup.log").exists()

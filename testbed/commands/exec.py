@@ -71,7 +71,9 @@ def execute(
         bool, typer.Option("--stock-gloo", help="Leave gloo alone; unless given, gloo means the ring backend.")
     ] = False,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="The longest that the program may take.")] = "1h",
-    grace: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="For the others, when a rank fails.")] = 5.0,
+    grace: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, max=86400, help="For the others, when a rank fails.")
+    ] = 5.0,
     step: Annotated[
         str | None, typer.Option(metavar="REGEX", help="Finds step times in what rank 0 prints; group 1 is seconds.")
     ] = None,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_TRUSTWORTHY = 3
-_SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18})([KMG]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -166,13 +166,18 @@ def _printer(request: Request, as_json: bool) -> Callable[[Row], None]:
 
 
 def _finish(result: Result, as_json: bool, output_file: Path | None) -> None:
-    from testbed.perf import rows
-
+    """Shown first: a file that cannot be written takes nothing from the terminal."""
+    _show(result, as_json)
     if output_file is not None:
         try:
             output_file.write_text(json.dumps(result.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
             raise refused_by_system(error, "the result cannot be written") from error
+
+
+def _show(result: Result, as_json: bool) -> None:
+    from testbed.perf import rows
+
     if as_json:
         typer.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))
         return

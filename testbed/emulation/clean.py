@@ -17,7 +17,7 @@ from pyroute2 import IPRoute
 from testbed.emulation import hostsettings, interfaces, openvswitch, switchdaemon
 from testbed.emulation.openvswitch import OpenVSwitchError
 from testbed.emulation.plan import is_name_of
-from testbed.emulation.processes import end, marked_pids, recorded
+from testbed.emulation.processes import end, inhabitants, marked_pids, recorded
 from testbed.emulation.state import STATE_ROOT, living_runs, owners, remove_state_folder, unfinished_folders
 from topologies.errors import RingroadError
 
@@ -70,7 +70,7 @@ def _dead_runs() -> list[str]:
 
 def _end_processes(run_id: str) -> Iterator[str]:
     names = {process.pid: process.name for process in recorded(STATE_ROOT / run_id) if process.alive}
-    for pid in end({*names, *marked_pids(run_id)}):
+    for pid in end({*names, *marked_pids(run_id), *inhabitants(run_id, STATE_ROOT / run_id)}):
         yield f"process {pid} ({names.get(pid, 'started by the run')})"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.emulation.plan import name_prefix
 from testbed.emulation.state import is_alive, is_stopped, start_ticks
 from topologies import RingroadError
 
@@ -27,6 +29,7 @@ RUN_MARK = "RINGROAD_RUN"
 """Environment variable of every process of a run and its children: the run id. A mark for cleaning up, no setting."""
 
 QUOTED_LINES = 15
+QUOTED_COLUMNS = 400
 GRACE_S = 2.0
 
 
@@ -74,15 +77,23 @@ class ProcessStopped(ProcessDied):
 
 
 def end_of_log(log: Path | None, lines: int = QUOTED_LINES) -> list[str]:
-    """The last lines of a log file; none if it cannot be read."""
+    """The last lines of a log file, fit to be quoted: none is longer than `QUOTED_COLUMNS`, and none moves the cursor.
+
+    None if it cannot be read.
+    """
     if log is None:
         return []
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 64 * 1024))
-            return file.read().decode(errors="replace").splitlines()[-lines:]
+            return [_quotable(line) for line in file.read().decode(errors="replace").splitlines()[-lines:]]
     except OSError:
         return []
+
+
+def _quotable(line: str) -> str:
+    plain = "".join(sign if sign.isprintable() else "\ufffd" for sign in line.expandtabs()[-2 * QUOTED_COLUMNS :])
+    return plain if len(plain) <= QUOTED_COLUMNS else "… " + plain[-QUOTED_COLUMNS:]
 
 
 def marked_environment(run_id: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -92,7 +103,12 @@ def marked_environment(run_id: str, environment: Mapping[str, str] | None = None
 
 def marked_pids(run_id: str) -> list[int]:
     """Every process that carries the mark of a run, but for this one."""
-    mark = f"{RUN_MARK}={run_id}".encode()
+    return pids_with(RUN_MARK, run_id)
+
+
+def pids_with(variable: str, value: str) -> list[int]:
+    """Every process that was started with this in its environment, but for this one: whatever session it is in."""
+    mark = f"{variable}={value}".encode()
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
@@ -100,6 +116,26 @@ def marked_pids(run_id: str) -> list[int]:
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
                     found.append(int(folder.name))
     return found
+
+
+def inhabitants(run_id: str, folder: Path) -> list[int]:
+    """Every process in the network namespace of a host of the run, marked or not: sudo and `env -i` take marks off.
+
+    `folder` is the run's state folder, which knows its hosts; those that run say which namespaces are theirs.
+    """
+    hosts = re.compile(rf"{name_prefix(run_id)}h\d+")
+    there = [each.pid for each in recorded(folder) if hosts.fullmatch(each.name) and each.alive]
+    # A host has a namespace of its own; should that not be so, nobody is touched.
+    ours = {_network_namespace(pid) for pid in there} - {_network_namespace(pid) for pid in (1, os.getpid())} - {None}
+    pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()] if ours else []
+    return [pid for pid in pids if pid != os.getpid() and _network_namespace(pid) in ours]
+
+
+def _network_namespace(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink()
+    except OSError:
+        return None
 
 
 class Ledger:
@@ -141,11 +177,11 @@ class Ledger:
         return process, popen
 
     def end_all(self) -> None:
-        """End everything that was started and everything that carries the mark; returns when all of it is gone."""
+        """End all that was started, that carries the mark or is in a host of the run; returns when it is gone."""
         with self._lock:
             started, self._started = self._started, []
         running = [popen.pid for _, popen in started if popen.poll() is None]
-        end({*running, *marked_pids(self.run_id)})
+        end({*running, *marked_pids(self.run_id), *inhabitants(self.run_id, self._file.parent)})
         for _, popen in started:
             popen.wait()
 

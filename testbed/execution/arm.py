@@ -21,10 +21,10 @@ from testbed.bandwidths import BandwidthService
 from testbed.bed import Testbed
 from testbed.dynamics.player import Player
 from testbed.dynamics.timeline import capacities
-from testbed.emulation.processes import Watch
+from testbed.emulation.processes import Watch, end, pids_with
 from testbed.execution.beginning import Beginning, From
 from testbed.execution.collected import Collected
-from testbed.execution.environment import FIRST_PORT, Place, places, torchrun_environment, whole_environment
+from testbed.execution.environment import FIRST_PORT, RUN_ID, Place, places, torchrun_environment, whole_environment
 from testbed.execution.limits import Limits
 from testbed.execution.output import Terminal
 from testbed.execution.plugin import make_plugin
@@ -160,8 +160,14 @@ class ProgramRun:
             raise
         finally:
             ranks.end()
+            end(pids_with(RUN_ID, self._name))  # What has left its session, as a daemon does.
             ranks.close()
             self._beginning.end()
+
+    @property
+    def _name(self) -> str:
+        """Of this run of the program, among all."""
+        return f"{self._bed.run_id}-{self._block.block}-{self._arm.name}"
 
     def _environment(self, place: Place) -> dict[str, str]:
         program, bed, wan = self._setting.program, self._bed, self._bed.wan
@@ -172,7 +178,7 @@ class ProgramRun:
             program.per_dc,
             bed.dc(wan.dcs[0]).ip,
             FIRST_PORT + number % PORTS,
-            f"{bed.run_id}-{self._block.block}-{self._arm.name}",
+            self._name,
         )
         return whole_environment(
             os.environ,

@@ -66,13 +66,7 @@ def from_file(file: Path, arms: Sequence[str] | None, blocks: int | None, longes
         (fault.duration for fault in experiment.faults if isinstance(fault, CrashSpec) and fault.duration), None
     )
     if back is not None:
-        raise InputError(
-            "a program's processes do not come back",
-            file=str(file),
-            place="faults",
-            value=back,
-            remedy="leave `for` out",
-        )
+        raise _no_return("faults", back, str(file))
     return replace(experiment, expected_arm_s=longest_s, timeouts=replace(experiment.timeouts, arm_s=longest_s))
 
 
@@ -84,13 +78,17 @@ def from_options(
     `trace` is a kind, a mapping as in an experiment file, or the path of a trace file. InputError names the option.
     """
     every = given.get("reorder_every") or REORDER_EVERY
+    mappings = [_mapping(fault, "--fault") for fault in faults]
+    for number, fault in enumerate(mappings):
+        if fault.get("kind") == "crash" and fault.get("for") is not None:
+            raise _no_return(f"--fault: [{number}].for", fault["for"])
     collectives = every + 1
     keys: dict[str, Any] = {
         "name": "exec",
         "wan": wan,
         "arms": list(arms),
         "trace": "constant" if trace is None else _trace(trace),
-        "faults": [_mapping(fault, "--fault") for fault in faults],
+        "faults": mappings,
         "reorder_every": every,
         "payload": "1MiB",
         "collectives": collectives,
@@ -105,6 +103,16 @@ def from_options(
         return read_experiment(text, Path(_NAME), MEMORY_BYTES)
     except InputError as error:
         raise InputError(in_words_of_options(error.message), remedy=error.remedy) from error
+
+
+def _no_return(place: str, value: object, file: str = "") -> InputError:
+    return InputError(
+        "a program's processes do not come back",
+        file=file,
+        place=place,
+        value=value,
+        remedy="leave `for` out",
+    )
 
 
 def in_words_of_options(message: str) -> str:

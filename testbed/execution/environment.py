@@ -15,6 +15,9 @@ FIRST_PORT = 29500
 
 INTERFACE = "eth0"
 
+RUN_ID = "TORCHELASTIC_RUN_ID"
+"""The variable that names the run of the program; what a process starts inherits it."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -58,7 +61,7 @@ def torchrun_environment(place: Place, dcs: int, per_dc: int, master_ip: str, po
         "MASTER_PORT": str(port),
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_MAX_RESTARTS": "0",
-        "TORCHELASTIC_RUN_ID": job,
+        RUN_ID: job,
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "GLOO_SOCKET_IFNAME": INTERFACE,
         "TP_SOCKET_IFNAME": INTERFACE,

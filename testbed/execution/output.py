@@ -74,7 +74,8 @@ class Pump:
     def __init__(
         self, pipe: IO[bytes], log: Path, prefix: str, terminal: Terminal, failed: Callable[[OSError], None]
     ) -> None:
-        self._pipe, self._log, self._prefix, self._terminal = pipe, log, prefix, terminal
+        """OSError if the file cannot be opened."""
+        self._pipe, self._file, self._prefix, self._terminal = pipe, log.open("ab", buffering=0), prefix, terminal
         self._failed = failed
         self._thread = threading.Thread(target=self._run, name=f"output {prefix.strip()}", daemon=True)
         self._thread.start()
@@ -87,7 +88,7 @@ class Pump:
     def _run(self) -> None:
         lines = Lines()
         keep = True
-        with self._pipe, self._log.open("ab", buffering=0) as file:
+        with self._pipe, self._file as file:
             while data := os.read(self._pipe.fileno(), 2**16):
                 try:
                     if keep:

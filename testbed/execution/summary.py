@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.execution.output import LONGEST_LINE
 from testbed.execution.steps import step_pattern, step_times_s
 from testbed.fidelity import Verdict, combine
 from testbed.runfolder import GATE, MANIFEST, SUMMARY_JSON, SUMMARY_TEXT, RunFolder, open_run
@@ -146,7 +147,8 @@ def _block(folder: RunFolder, line: dict[str, Any], step: str) -> _Block:
 def _steps_s(log: Path, step: str) -> list[float]:
     if not log.exists():
         return []
-    with log.open(errors="replace") as lines:
+    with log.open(errors="replace") as file:
+        lines = iter(lambda: file.readline(LONGEST_LINE), "")
         return step_times_s(lines, step_pattern(step))
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
+from testbed.emulation.state import start_ticks
+
 pytestmark = pytest.mark.emulated
 
 ROOT = Path(__file__).parents[2]
@@ -152,6 +154,22 @@ def test_gloo_stays_gloo_where_that_is_asked(tmp_path):
     done = ringroad_exec(tmp_path, script=script, options=("--arm", "static", "--stock-gloo"))
     assert done.returncode == 0, done.stderr
     assert sum(line.endswith("] gloo") for line in done.stdout.splitlines()) == 4
+
+
+def test_no_daemon_outlives_the_program(tmp_path):
+    # given a program that leaves its session in one DC, and takes off what marks it in another
+    script = """
+    case $RANK in
+        0) setsid sleep 1000 >/dev/null 2>&1 & echo $! >daemon0;;
+        1) env -i setsid sleep 1000 >/dev/null 2>&1 & echo $! >daemon1;;
+    esac
+    sleep 0.5
+    """
+    done = ringroad_exec(tmp_path, "sh", "-c", script, options=("--arm", "static", "--trace-from", "start"))
+    # then
+    assert done.returncode == 0, done.stderr
+    for daemon in ("daemon0", "daemon1"):
+        assert start_ticks(int((tmp_path / daemon).read_text())) is None
 
 
 class Background:

@@ -22,7 +22,7 @@ from testbed.execution.limits import Limits
 from testbed.execution.output import Lines, Terminal
 from testbed.execution.ranks import RankEnd, RankFailed, Ranks, worst_exit_code
 from testbed.execution.steps import STEP, step_pattern, step_times_s
-from testbed.execution.summary import KIND, make_summary
+from testbed.execution.summary import KIND, _steps_s, make_summary
 from testbed.execution.table import summary_text
 from testbed.fidelity import CpuSample
 from testbed.runfolder import GATE, MANIFEST, RunFolder
@@ -120,6 +120,7 @@ def test_options_describe_an_experiment():
         ({"trace": "{"}, "--trace"),
         ({"faults": ["{at: 1s, kind: down, link: nowhere}"]}, "--fault: [0].link"),
         ({"faults": ["down"]}, "--fault"),
+        ({"faults": ["{at: 1s, kind: crash, dc: tokyo, for: 2s}"]}, "--fault: [0].for: a program's processes do not"),
         ({"t_wan": "soon"}, "--t-wan"),
         ({"agent.policy": "best"}, "--policy: no such ring policy"),
         ({"agent.policy": "shared"}, "--policy"),
@@ -206,6 +207,11 @@ def test_an_abort_at_the_end_is_a_failure_and_says_what_helps(tmp_path):
     failed = RankFailed([RankEnd(places(DCS, 1)[0], -signal.SIGABRT, 1.0, False, log)])
     assert failed.exit_code == 134
     assert "destroy_process_group" in failed.remedy
+
+
+def test_steps_are_found_beside_a_line_that_never_ends(tmp_path):
+    (tmp_path / "rank0.log").write_bytes(b"step 1 2.0 s\n" + b"\0" * 100_000 + b"\nstep 2 3.0 s\n")
+    assert _steps_s(tmp_path / "rank0.log", STEP) == [2.0, 3.0]
 
 
 def test_what_is_not_done_in_time_is_not_waited_for(tmp_path):

@@ -27,6 +27,7 @@ def perf(*arguments: str):
         (["all_around"], "collective"),
         (["all_gather", "-b", "3"], "-b"),
         (["all_gather", "-b", "1x"], "-b"),
+        (["all_gather", "-b", "9" * 5000], "-b"),
         (["all_gather", "-e", "1K"], "-e"),
         (["all_gather", "-e", "900G"], "-e"),
         (["all_gather", "-f", "1"], "-f"),
@@ -100,3 +101,10 @@ def test_rows_stay_whatever_ends_the_run(tmp_path: Path, measured, ending: BaseE
     assert done.exit_code == code
     kept = json.loads((tmp_path / "out.json").read_text())
     assert not kept["complete"] and len(kept["rows"]) == 1
+
+
+def test_a_file_that_cannot_be_written_takes_nothing_from_the_terminal(measured):
+    measured()
+    done = perf("all_gather", "-b", "1M", "-e", "1M", "--json", "-J", "/dev/full")
+    assert done.exit_code == 1 and "the result cannot be written" in done.stderr
+    assert len(json.loads(done.stdout)["rows"]) == 1

@@ -18,6 +18,7 @@ from testbed.emulation.processes import (
     end_of_log,
     marked_environment,
     marked_pids,
+    pids_with,
     recorded,
 )
 from testbed.emulation.state import start_ticks
@@ -137,9 +138,25 @@ def test_only_the_last_fifteen_lines_of_a_log_are_quoted(tmp_path):
     log = tmp_path / "long.log"
     log.write_text("".join(f"line {number}\n" for number in range(100_000)))
     assert end_of_log(log) == [f"line {number}" for number in range(99_985, 100_000)]
+    log.write_bytes(b"bad\x1b[2Jluck\n" + b"\0" * 99_999 + b"end")
+    assert end_of_log(log) == ["… " + "\ufffd" * 397 + "end"]
     assert end_of_log(tmp_path / "missing.log") == []
     assert end_of_log(None) == []
 
 
 def test_a_mark_is_added_to_an_environment_and_changes_nothing_else():
     assert marked_environment("k3f9", {"A": "1"}) == {"A": "1", "RINGROAD_RUN": "k3f9"}
+
+
+def test_what_has_left_its_session_is_found_by_what_it_inherited():
+    mark = f"{os.getpid()}-daemon"
+    started = subprocess.run(
+        ["sh", "-c", "setsid sleep 60 >&- 2>&- & echo $!"],
+        env=os.environ | {"MARK": mark},
+        capture_output=True,
+        check=True,
+        timeout=BOUND_S,
+    )
+    assert pids_with("MARK", mark) == [int(started.stdout)]
+    end(pids_with("MARK", mark))
+    assert pids_with("MARK", mark) == []
