@@ -1,16 +1,19 @@
 """The inner loops of `fairsearch`, compiled by numba: water filling, local search, branch and bound. Pure.
 
-Flows, choices and edges are numbers, as in `fairshare.Problem`. The compiled code is kept beside this file for the next
-process. It knows no policies and no views.
+Flows, choices and edges are numbers, as in `fairshare.Problem`. The compiled code is kept beside this file, or
+in the user's cache, for the next process. It knows no policies and no views.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy
 from numba import njit
 from numpy.typing import NDArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Floats = NDArray[numpy.float64]
 Indexes = NDArray[numpy.intp]
@@ -20,6 +23,14 @@ TOLERANCE = 1e-7
 """Shares that differ by less than this fraction are equal."""
 
 REFUTED, OPEN = 0, 1
+
+
+def _compiled(function: Function) -> Function:
+    """By numba, in the moment of its first call; anew in each process where compiled code can be kept nowhere."""
+    try:
+        return njit(cache=True)(function)
+    except RuntimeError:
+        return njit(function)
 
 
 class Paths(NamedTuple):
@@ -51,7 +62,7 @@ class Filling(NamedTuple):
     going: Floats
 
 
-@njit(cache=True)
+@_compiled
 def water_fill(paths: Paths, assignment: Indexes, shares: Floats) -> None:
     """Write the ascending shares of an assignment, in bit/s, into `shares`."""
     edges = len(paths.capacities)
@@ -82,14 +93,14 @@ def water_fill(paths: Paths, assignment: Indexes, shares: Floats) -> None:
                 _add(paths, choice, room, -level)
 
 
-@njit(cache=True)
+@_compiled
 def fill_each(paths: Paths, assignments: Indexes, shares: Floats) -> None:
     """The same for each of many assignments, one a row."""
     for row in range(len(assignments)):
         water_fill(paths, assignments[row], shares[row])
 
 
-@njit(cache=True)
+@_compiled
 def is_fairer(shares: Floats, than: Floats) -> bool:
     """As `fairshare.is_fairer` with the tolerance as its margin."""
     for place in range(len(shares)):
@@ -100,7 +111,7 @@ def is_fairer(shares: Floats, than: Floats) -> bool:
     return False
 
 
-@njit(cache=True)
+@_compiled
 def climb(paths: Paths, assignment: Indexes, shares: Floats, steps: int) -> None:
     """Make the best change of one flow's path, again and again, `steps` times at most, until none is for the better.
 
@@ -126,7 +137,7 @@ def climb(paths: Paths, assignment: Indexes, shares: Floats, steps: int) -> None
         shares[:] = best
 
 
-@njit(cache=True)
+@_compiled
 def prove(paths: Paths, weight: Floats, assignment: Indexes, shares: Floats, work: int) -> bool:
     """Whether `assignment` is the fairest at the end, changed in place, and `shares` with it, wherever one is fairer.
 
@@ -176,7 +187,7 @@ def prove(paths: Paths, weight: Floats, assignment: Indexes, shares: Floats, wor
     return True
 
 
-@njit(cache=True)
+@_compiled
 def _is_open(
     paths: Paths, shares: Floats, partial: Partial, filling: Filling, shared: Floats, full: Flags, most: Floats
 ) -> tuple[int, int]:
@@ -219,7 +230,7 @@ def _is_open(
     return REFUTED, spent
 
 
-@njit(cache=True)
+@_compiled
 def _narrow(paths: Paths, present: float, partial: Partial, filling: Filling) -> bool:
     """Rule out choices that cannot have the `present` level; place flows that have one left. False: one has none."""
     least = present * (1 - TOLERANCE)
@@ -250,7 +261,7 @@ def _narrow(paths: Paths, present: float, partial: Partial, filling: Filling) ->
     return True
 
 
-@njit(cache=True)
+@_compiled
 def _level(paths: Paths, present: float, partial: Partial, filling: Filling, shared: Floats, most: Floats) -> float:
     """Where the first flow stops that goes on. Writes what edges carry at least, and the `most` that flows can get."""
     shared[:] = filling.going
@@ -266,7 +277,7 @@ def _level(paths: Paths, present: float, partial: Partial, filling: Filling, sha
     return level
 
 
-@njit(cache=True)
+@_compiled
 def _stop(paths: Paths, level: float, partial: Partial, filling: Filling, full: Flags, most: Floats) -> int:
     """Stop the flows that meet a full edge, or have no choice for more than the level; how many these are."""
     count = 0
@@ -288,7 +299,7 @@ def _stop(paths: Paths, level: float, partial: Partial, filling: Filling, full: 
     return count
 
 
-@njit(cache=True)
+@_compiled
 def _also_stop(
     paths: Paths, limit: float, present: float, partial: Partial, filling: Filling, full: Flags, most: Floats
 ) -> int:
@@ -323,7 +334,7 @@ def _also_stop(
     return count
 
 
-@njit(cache=True)
+@_compiled
 def _filled_by(paths: Paths, choice: int, limit: float, present: float, filling: Filling) -> int:
     """An edge that has no more than the level left for a flow that takes this choice."""
     for place in range(paths.sizes[choice]):
@@ -333,7 +344,7 @@ def _filled_by(paths: Paths, choice: int, limit: float, present: float, filling:
     return paths.edges[choice, 0]
 
 
-@njit(cache=True)
+@_compiled
 def _next_flow(paths: Paths, weight: Floats, partial: Partial) -> int:
     """The flow to place next; -1 if all are placed."""
     least, best = numpy.inf, -1
@@ -347,7 +358,7 @@ def _next_flow(paths: Paths, weight: Floats, partial: Partial) -> int:
     return best
 
 
-@njit(cache=True)
+@_compiled
 def _narrowest_first(paths: Paths, flow: int, smallest: float, partial: Partial, ahead: Indexes) -> int:
     """Write the choices of a flow that are not ruled out, the one to try first last; how many there are."""
     count = 0
@@ -367,7 +378,7 @@ def _narrowest_first(paths: Paths, flow: int, smallest: float, partial: Partial,
     return count
 
 
-@njit(cache=True)
+@_compiled
 def _most(paths: Paths, flow: int, present: float, partial: Partial, filling: Filling) -> float:
     """The most that the best choice of a flow has left when every flow going on takes the present level."""
     most = 0.0
@@ -381,7 +392,7 @@ def _most(paths: Paths, flow: int, present: float, partial: Partial, filling: Fi
     return most
 
 
-@njit(cache=True)
+@_compiled
 def _some_choice(paths: Paths, flow: int, partial: Partial) -> int:
     choice = paths.first[flow]
     while not partial.domain[choice]:
@@ -389,7 +400,7 @@ def _some_choice(paths: Paths, flow: int, partial: Partial) -> int:
     return choice
 
 
-@njit(cache=True)
+@_compiled
 def _is_shared(paths: Paths, flow: int, partial: Partial, edge: int) -> bool:
     """Whether all choices of a flow that are not ruled out take an edge."""
     for choice in range(paths.first[flow], paths.first[flow + 1]):
@@ -398,7 +409,7 @@ def _is_shared(paths: Paths, flow: int, partial: Partial, edge: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@_compiled
 def _load_shared(paths: Paths, flow: int, partial: Partial, to: Floats, amount: float) -> None:
     """Add to the entry of each edge that all choices of a flow take."""
     one = _some_choice(paths, flow, partial)
@@ -407,7 +418,7 @@ def _load_shared(paths: Paths, flow: int, partial: Partial, to: Floats, amount: 
             to[paths.edges[one, place]] += amount
 
 
-@njit(cache=True)
+@_compiled
 def _all_meet(paths: Paths, flow: int, partial: Partial, full: Flags) -> bool:
     """Whether an edge that all choices of a flow take is full."""
     one = _some_choice(paths, flow, partial)
@@ -417,14 +428,14 @@ def _all_meet(paths: Paths, flow: int, partial: Partial, full: Flags) -> bool:
     return False
 
 
-@njit(cache=True)
+@_compiled
 def _add(paths: Paths, choice: int, to: Floats, amount: float) -> None:
     """Add to the entry of each edge of a choice."""
     for place in range(paths.sizes[choice]):
         to[paths.edges[choice, place]] += amount
 
 
-@njit(cache=True)
+@_compiled
 def _meets(paths: Paths, choice: int, full: Flags) -> bool:
     """Whether one of the edges of a choice is full."""
     for place in range(paths.sizes[choice]):  # noqa: SIM110 (numba knows no generators)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from views import DIAMOND, view_of, with_rates
 from wans import random_wans, wan_of
 
-from controller.policies import fairsearch
+from controller.policies import fairloops, fairsearch
 from controller.policies.fairsearch import solve
 from controller.policies.fairshare import (
     Problem,
@@ -239,3 +239,11 @@ def test_maxmin_leaves_no_pair_on_a_path_that_is_down_while_another_is_up(wan: W
 
     for pair, routes in view.candidates.items():
         assert down.isdisjoint(edges_of(routing[pair])) or not any(view.is_up(route) for route in routes)
+
+
+def test_what_can_be_kept_nowhere_is_compiled_all_the_same():
+    # given a function of no file, beside which nothing can be kept
+    namespace: dict = {}
+    exec("def twice(number): return 2 * number", namespace)
+    # then
+    assert fairloops._compiled(namespace["twice"])(21) == 42
