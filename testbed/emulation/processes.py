@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.emulation.plan import name_prefix
-from testbed.emulation.state import is_alive, is_stopped, start_ticks
+from testbed.emulation.state import STATE_ROOT, is_alive, is_stopped, start_ticks
 from topologies import RingroadError
 
 RECORD_FILE = "processes.jsonl"
@@ -60,10 +60,14 @@ class ProcessDied(RingroadError):
 
     def __init__(self, process: Process, status: str = "") -> None:
         quoted = end_of_log(process.log)
+        # What is in the state folder goes with the run: nobody can look at it afterwards.
+        stays = bool(quoted) and process.log is not None and not process.log.is_relative_to(STATE_ROOT)
         message = f"{process.name} (pid {process.pid}) has died{f', {status}' if status else ''}"
         if quoted:
-            message += f"; the end of {process.log}:\n" + "\n".join(f"    {line}" for line in quoted)
-        super().__init__(message, "results so far are kept; look at the log, then start the run again")
+            place = process.log if stays else "its log"
+            message += f"; the end of {place}:\n" + "\n".join(f"    {line}" for line in quoted)
+        look = "look at the log, then " if stays else ""
+        super().__init__(message, f"results so far are kept; {look}start the run again")
         self.process = process
 
 
