@@ -27,6 +27,8 @@ ELEMENT_BYTES = {
 }
 """Types by the names that nccl-tests gives them, with the bytes of an element."""
 
+WHOLE = frozenset({"int8", "uint8", "int32", "int64"})
+
 OPERATIONS = ("sum", "prod", "min", "max", "avg")
 REDUCING = frozenset({"all_reduce", "reduce_scatter"})
 SHARDED = frozenset({"all_gather", "reduce_scatter", "all_to_all"})
@@ -153,6 +155,8 @@ def check(perf: Perf, ranks: int) -> None:
         raise InputError(
             f"{perf.collective} has no planned schedule", place="--schedule", value=perf.schedule, remedy=remedy
         )
+    if perf.collective in REDUCING and perf.op == "avg" and perf.datatype in WHOLE:
+        raise InputError("whole numbers have no average", place="-o", value=perf.op, remedy="use sum, or -d float")
     if planned and perf.collective in REDUCING and perf.op == "avg":
         raise InputError("planned schedules form no averages", place="-o", value=perf.op, remedy="use sum")
 

@@ -31,6 +31,7 @@ def perf(*arguments: str):
         (["all_gather", "-e", "1K"], "-e"),
         (["all_gather", "-e", "900G"], "-e"),
         (["all_gather", "-f", "1"], "-f"),
+        (["all_reduce", "-d", "int32", "-o", "avg"], "-o"),
         (["broadcast", "-r", "4"], "-r"),
         (["all_gather", "--schedule", "tree"], "--schedule"),
         (["all_gather", "--order", "tokyo,oregon"], "--order"),
