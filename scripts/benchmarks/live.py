@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.figure import Figure, Reach, figure, figures_of, percentile
 from testbed.live import Client
+from testbed.live.network import MAX_REMEMBERED
 from topologies import InputError, RingroadError
 
 RINGROAD = [sys.executable, "-m", "testbed.cli"]
@@ -24,7 +25,8 @@ LINK = "tokyo-oregon"
 FAILURES = 20
 CALLS = 9
 REQUESTS = 10_000
-WARM_UP = 2_000
+WARM_UP = 5 * MAX_REMEMBERED + 1_000
+"""One request in five changes a capacity: by then the testbed remembers as many changes as it ever does."""
 PER_CONNECTION = 10
 LINK_CHANGES, NEW_LINK, LOWER_UP = 1, 16, 1 << 16
 """RTMGRP_LINK, RTM_NEWLINK and IFF_LOWER_UP of linux/rtnetlink.h and linux/if.h."""
