@@ -19,12 +19,12 @@ from pathlib import Path
 
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
-from testbed.emulation.processes import ProcessDied, Watch, end_of_log
+from testbed.emulation.processes import Process, ProcessDied, Watch, end_of_log
 from testbed.live.hub import Hub
 from testbed.live.loop import Loop, LoopSettings
 from testbed.live.network import LiveNetwork
 from testbed.live.operations import REORDERING_ARMS, Operations, Parts
-from testbed.live.protocol import SOCKET, Control, DownEvent
+from testbed.live.protocol import SOCKET, Control, DownEvent, FaultEvent
 from testbed.live.server import Server
 from testbed.live.steering import MOVING_ARMS, STILL, Steering
 from testbed.live.tracing import LiveTrace, Tracing
@@ -90,7 +90,7 @@ def run(settings: LiveSettings, on_ready: Callable[[Parts], None]) -> None:
         parts = _assembled(settings, bed, stack, stop, failed)
         stack.callback(lambda: parts.hub.publish(DownEvent, "the testbed is being taken down"))
         if settings.dashboard is not None:
-            parts.dashboard = start_dashboard(bed, settings.dashboard)
+            _show(parts, settings.dashboard, stack)
         on_ready(parts)
         stop.wait()
         dead: ProcessDied | None = watch.dead()
@@ -125,15 +125,28 @@ def _assembled(
     return parts
 
 
-def start_dashboard(bed: Testbed, settings: DashboardSettings) -> str:
-    """The dashboard as a process of its own, which talks to the control socket like anybody; its address."""
+def _show(parts: Parts, settings: DashboardSettings, stack: ExitStack) -> None:
+    """Start the dashboard. The testbed does not depend on it: where it dies, people are told."""
+
+    def gone(_: ProcessDied) -> None:
+        parts.dashboard = None
+        parts.hub.publish(
+            FaultEvent, "the dashboard has died; begin another: ringroad dashboard", what="dashboard", targets=()
+        )
+
+    process, parts.dashboard = start_dashboard(parts.bed, settings)
+    stack.enter_context(Watch([process], on_death=gone))
+
+
+def start_dashboard(bed: Testbed, settings: DashboardSettings) -> tuple[Process, str]:
+    """The dashboard as a process of its own, which talks to the control socket like anybody; and its address."""
     readable, writable = os.pipe()
     log_file = bed.log_folder / "dashboard.log"
     command = [sys.executable, "-m", "testbed.live.web", "--socket", str(bed.state / SOCKET)]
     command += ["--listen", settings.listen]
     command += ["--token-file", str(settings.token_file)] if settings.token_file else []
     try:
-        bed.start("dashboard", command, log_file, stdout=writable)
+        process = bed.start("dashboard", command, log_file, stdout=writable)
     finally:
         os.close(writable)
     with os.fdopen(readable) as said:
@@ -141,4 +154,4 @@ def start_dashboard(bed: Testbed, settings: DashboardSettings) -> str:
     if not line:
         said = "\n".join(f"    {each}" for each in end_of_log(log_file))
         raise RingroadError(f"the dashboard did not start; the end of its log:\n{said}", "leave --dashboard out")
-    return str(json.loads(line)["address"])
+    return process, str(json.loads(line)["address"])

@@ -5,6 +5,7 @@ Screenshots are kept beside the test's other output; RINGROAD_SCREENSHOTS names 
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -240,3 +241,20 @@ def test_light_and_dark_are_both_drawn(page, screenshots):
         page.save_screenshot(str(screenshots / f"theme-{theme}.png"))
 
     assert len(backgrounds) == 2
+
+
+def test_a_dashboard_that_dies_is_told_and_the_testbed_stays(address):
+    with Client() as client:
+        own = b"testbed.live.web\0--socket\0" + str(client.path).encode()
+        mine = [p for p in Path("/proc").glob("[0-9]*") if own in _command_line(p)]
+        assert len(mine) == 1
+        os.kill(int(mine[0].name), signal.SIGKILL)
+        eventually(lambda: client.snapshot().dashboard is None, 10)
+        assert "the dashboard has died" in client.snapshot().log[-1].text
+
+
+def _command_line(process):
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
