@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file())
 BASH = [path for path in SCRIPTS if path.read_text().startswith("#!/usr/bin/env bash")] + [ROOT / ".ci" / "run"]
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user, or set up at all")
 
 
 def _run(*command, **options):

@@ -78,7 +78,7 @@ def _real_time() -> Image:
     modules = DEBIAN_MODULES / version
     if not modules.is_dir():
         raise RingroadError(f"{binary} is {version}, and its modules are not in {modules}", INSTALL_REMEDY)
-    return Image(Kernel.UML, binary, version, modules, xstate.library())
+    return Image(Kernel.UML, binary, version, modules, xstate.preload())
 
 
 def version_of(binary: Path) -> str:

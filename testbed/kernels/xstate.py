@@ -29,7 +29,7 @@ def is_needed(flags: str | None = None) -> bool:
     return any(TOO_LARGE in line.split() for line in text.splitlines() if line.startswith("flags"))
 
 
-def library() -> Path | None:
+def preload() -> Path | None:
     """The library, made if it is not there yet; None where it is not needed. RingroadError without a compiler."""
     if not is_needed():
         return None

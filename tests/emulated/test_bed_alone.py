@@ -47,13 +47,13 @@ def test_a_wan_that_asks_for_what_the_kernel_lacks_says_so_once():
 
 
 HOLD = """
-import sys, time
+import signal, sys
 from testbed.bed import Testbed
 from topologies.builtins import builtin
 with Testbed(builtin("mesh4")) as bed:
     bed.dc("tokyo").popen(["sleep", "1000"])
     print(bed.run_id, flush=True)
-    time.sleep(1000)
+    signal.pause()
 """
 
 

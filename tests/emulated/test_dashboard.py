@@ -4,7 +4,6 @@ Screenshots are kept beside the test's other output; RINGROAD_SCREENSHOTS names 
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +19,7 @@ from waiting import eventually
 from filming.browser import chromium, errors
 from testbed.live import Client
 
-pytestmark = [
-    pytest.mark.emulated,
-    pytest.mark.skipif(shutil.which("chromedriver") is None, reason="scripts/setup --test installs Chromium"),
-]
+pytestmark = pytest.mark.emulated
 
 RINGROAD = [sys.executable, "-m", "testbed.cli"]
 LINK = ("tokyo", "oregon")

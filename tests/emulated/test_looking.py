@@ -67,7 +67,7 @@ def test_taps_tell_which_way_data_goes_and_since_when(bed: Testbed):
 def test_probes_that_nothing_happens_to_all_arrive_in_order(bed: Testbed):
     with probe_flow(bed, ("a", "c")) as flow:
         begin = time.monotonic()
-        time.sleep(0.5)
+        time.sleep(0.5)  # A span, not a wait: half a second of probes is what is looked at.
         end = time.monotonic()
         probes = flow.finish()
 

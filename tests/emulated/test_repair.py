@@ -79,7 +79,7 @@ def test_a_switch_turns_to_a_detour_without_being_told(bed: Testbed):
     with _packets(bed) as packets:
         os.kill(worker, signal.SIGSTOP)
         bed.fail("a-b")
-        time.sleep(0.5)
+        time.sleep(0.5)  # A span, not a wait: so long the switch is on its own, while packets go on.
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGCONT)
 

@@ -1,7 +1,6 @@
 """Delay, loss and reordering in a kernel that has netem: each way apart, changed in place together with the rate."""
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 
 PROGRAM = Path(__file__).with_name("shaped_inside.py")

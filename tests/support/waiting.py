@@ -8,5 +8,5 @@ def eventually(condition, timeout_s=60.0):
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s"
-        time.sleep(0.02)
+        time.sleep(0.02)  # Between two looks at something that tells nobody of its change.
     return found

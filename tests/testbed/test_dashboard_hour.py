@@ -1,18 +1,14 @@
 """An hour in front of the dashboard, told as fast as it can be read: neither the page nor its server grows."""
 
-import shutil
 import time
 from pathlib import Path
 
-import pytest
 from controlsocket import ControlSocket, edge_state
 from pages import dashboard
 from waiting import eventually
 
 from filming.browser import chromium, errors
 from testbed.live import protocol
-
-pytestmark = pytest.mark.skipif(shutil.which("chromedriver") is None, reason="scripts/setup --test installs Chromium")
 
 HOUR_S = 3600
 AT_ONCE_S = 60

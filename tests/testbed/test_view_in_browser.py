@@ -1,7 +1,5 @@
 """`ringroad view` in a real browser: the slider takes the page to any moment of a run."""
 
-import shutil
-
 import pytest
 from pages import dashboard
 from selenium.webdriver.common.by import By
@@ -10,8 +8,6 @@ from synthetic import make_run
 from waiting import eventually
 
 from filming.browser import chromium, errors, resize
-
-pytestmark = pytest.mark.skipif(shutil.which("chromedriver") is None, reason="scripts/setup --test installs Chromium")
 
 
 @pytest.fixture(scope="module")
