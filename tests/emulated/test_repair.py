@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from switchrules import flows
 from waiting import eventually
 from wans import wan_of
 
@@ -61,16 +62,6 @@ def _packets(bed: Testbed, seconds: float = 2.0) -> Iterator[dict[str, NumberedF
 def _worker(bed: Testbed) -> int:
     watchdog = next(process.pid for process in bed.processes() if process.name == "controller")
     return int(Path(f"/proc/{watchdog}/task/{watchdog}/children").read_text().split()[0])
-
-
-def _flows(bed: Testbed) -> list[str]:
-    """Every rule of every switch without its counters."""
-    lines = []
-    for site in bed.plan.sites.values():
-        command = ["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "dump-flows", site.switch]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-        lines += [f"{site.site} {line.strip()}" for line in done.stdout.splitlines()]
-    return sorted(lines)
 
 
 def test_a_switch_turns_to_a_detour_without_being_told(bed: Testbed):
@@ -142,13 +133,13 @@ def test_a_controller_whose_worker_is_killed_adopts_what_switches_hold_and_no_pa
     bed.shape("a-b", rate_bps=5e6)
     eventually(lambda: bed.controller.view().routes[PAIR] == ("a", "c", "b"))
     bed.controller.wait_ready(EVENT_WITHIN_S)
-    before, restarts = _flows(bed), bed.controller.status().restarts
+    before, restarts = flows(bed), bed.controller.status().restarts
 
     with bed.controller.subscribe() as events, _packets(bed, 4.0) as packets:
         os.kill(_worker(bed), signal.SIGKILL)
         event = _next(events, event="restart")
         bed.controller.wait_ready(EVENT_WITHIN_S)
-        after = _flows(bed)
+        after = flows(bed)
 
     assert event["cause"] == "killed by SIGKILL"
     assert bed.controller.status().restarts == restarts + 1
@@ -172,7 +163,7 @@ def test_a_worker_that_is_stuck_is_replaced_and_the_next_one_steers(bed: Testbed
 
 def test_rules_that_were_tampered_with_are_put_right_by_the_next_controller(bed: Testbed):
     bed.controller.wait_ready(EVENT_WITHIN_S)
-    before = _flows(bed)
+    before = flows(bed)
     switch = bed.plan.sites["c"].switch
     ofctl = ["ovs-ofctl", "-O", "OpenFlow13"]
     stranger = "cookie=0x5209000000000000,priority=300,ip,nw_src=10.0.0.9,actions=drop"
@@ -181,10 +172,10 @@ def test_rules_that_were_tampered_with_are_put_right_by_the_next_controller(bed:
     some = next(line for line in before if line.startswith("c ") and "priority=100" in line)
     match = next(part for part in some.split() if part.startswith("priority=100"))
     subprocess.run([*ofctl, "--strict", "mod-flows", switch, f"{match},actions=drop"], check=True, timeout=20)
-    assert _flows(bed) != before
+    assert flows(bed) != before
 
     os.kill(_worker(bed), signal.SIGKILL)
 
-    eventually(lambda: _flows(bed) == before)
+    eventually(lambda: flows(bed) == before)
     groups = subprocess.run([*ofctl, "dump-groups", switch], capture_output=True, text=True, check=True).stdout
     assert str(0x52770001) not in groups

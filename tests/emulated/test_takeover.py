@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from switchrules import flows
 from waiting import eventually
 from wans import wan_of
 
@@ -25,21 +26,11 @@ WAN = wan_of({"ab": 50e6, "ac": 50e6, "bc": 50e6, "ad": 50e6, "bd": 50e6})
 READY_WITHIN_S = 20.0
 
 
-def _flows(bed: Testbed) -> list[str]:
-    """Every rule of every switch without its counters."""
-    lines = []
-    for site in bed.plan.sites.values():
-        command = ["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "dump-flows", site.switch]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-        lines += [f"{site.site} {line.strip()}" for line in done.stdout.splitlines()]
-    return sorted(lines)
-
-
 def test_traffic_goes_on_and_another_controller_takes_over_without_touching_a_rule(tmp_path: Path):
     with Testbed(WAN, controller=ControllerSettings(period_s=0.2)) as bed:
         config = load_config(bed.state / "controller.json")
         port = bed.controller.status().port
-        before = _flows(bed)
+        before = flows(bed)
         receiver, sender = start_flow(bed, ("a", "b"), "udp", 5000, 0.001)
         time.sleep(0.2)  # A pace, not a wait: some packets arrive before anything happens.
         watchdog = next(process for process in bed.processes() if process.name == "controller")
@@ -55,7 +46,7 @@ def test_traffic_goes_on_and_another_controller_takes_over_without_touching_a_ru
             wait_listening(another)
             with ControllerClient(tmp_path / "c.sock") as client:
                 client.wait_ready(READY_WITHIN_S)
-            after = _flows(bed)
+            after = flows(bed)
         finally:
             another.terminate()
             another.wait(20)

@@ -5,49 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.settings import ControllerSettings
 from testbed.bed import Testbed
 from topologies import EdgeProperties
-from topologies.builtins import builtin
-from workers.client import WorkerFailed, WorkersClient, launch
+from workers.client import WorkerFailed, WorkersClient
 from workers.job import Agent, Job, Rank
 from workers.limits import allgather_limit_s
 
 pytestmark = pytest.mark.emulated
 
 KIB, MIB = 2**10, 2**20
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Testbed, Path]]:
-    """A mesh of four DCs at 100 Mbit/s whose routes never move, and a launcher."""
-    with Testbed(builtin("mesh4"), controller=ControllerSettings(policy="shortest")) as bed:
-        socket = bed.state / "workers.sock"
-        launcher = launch(socket, tmp_path_factory.mktemp("launcher") / "launcher.log")
-        try:
-            yield bed, socket
-        finally:
-            launcher.terminate()
-            launcher.wait(10)
-            socket.unlink()
-
-
-@pytest.fixture
-def bed(up: tuple[Testbed, Path]) -> Iterator[Testbed]:
-    yield up[0]
-    up[0].reset()
-
-
-@pytest.fixture
-def client(up: tuple[Testbed, Path], bed: Testbed) -> Iterator[WorkersClient]:
-    with WorkersClient(up[1]) as connected:
-        yield connected
 
 
 def job(bed: Testbed, logs: Path, **fields: Any) -> Job:
