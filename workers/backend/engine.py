@@ -22,7 +22,8 @@ from workers.backend.automatic import AutomaticAgent
 from workers.backend.deathwatch import RankDied
 from workers.backend.journal import Journal
 from workers.backend.lane import Lane
-from workers.backend.work import Explain, RingWork, Waiting, as_it_is
+from workers.backend.waiting import Waiting
+from workers.backend.work import Explain, RingWork, as_it_is
 from workers.breaking import break_connections
 from workers.passive import Arrival
 

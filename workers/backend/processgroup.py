@@ -16,7 +16,6 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
     AllreduceOptions,
-    AllToAllOptions,
     BroadcastOptions,
     ReduceOptions,
     ReduceScatterOptions,
@@ -35,7 +34,7 @@ from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, Rest, users_tag
 from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
-from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, known, split
+from workers.backend.written import Written, check_same_type, finish_all, flat, known, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
@@ -169,7 +168,7 @@ class RingProcessGroup(dist.ProcessGroup):
         opts = opts or AllreduceOptions()
         (tensor,), op = tensors, opts.reduceOp.op
         if op not in COMBINE or tensor.layout != torch.strided:
-            return self._stock(self._control.allreduce(tensors, opts), tensors)
+            return self._stock(self._control.allreduce(tensors, opts))
         check_reducible(op, tensor.dtype)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
             return self._begun(self._small.all_reduce(tensor, op), [tensor], opts)
@@ -229,7 +228,7 @@ class RingProcessGroup(dist.ProcessGroup):
     @_explained
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         """`dist.reduce`: stock gloo's."""
-        return self._stock(self._control.reduce(tensors, opts or ReduceOptions()), tensors)
+        return self._stock(self._control.reduce(tensors, opts or ReduceOptions()))
 
     # Moving.
 
@@ -265,7 +264,7 @@ class RingProcessGroup(dist.ProcessGroup):
             rest()
             finish_all(written)
 
-        return self._begun(finish, list(outputs), opts, sum(tensor.nbytes for tensor in inputs))
+        return self._begun(finish, list(outputs), opts)
 
     @_explained
     def all_to_all_single(
@@ -277,10 +276,6 @@ class RingProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> Work:
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
-        is_even = not output_splits and not input_splits
-        if is_even and input.nbytes <= SMALL_BYTES and is_plain(output) and is_plain(input):
-            work = self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
-            return self._stock(work, [input])
         check_same_type(output, input)
         written, given = Written(output), flat(input).view(torch.uint8)
         rest = self._small.all_to_all(
@@ -291,7 +286,7 @@ class RingProcessGroup(dist.ProcessGroup):
             rest()
             written.finish()
 
-        return self._begun(finish, [output], opts, input.nbytes)
+        return self._begun(finish, [output], opts)
 
     alltoall_base = all_to_all_single
 
@@ -299,28 +294,28 @@ class RingProcessGroup(dist.ProcessGroup):
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """`dist.gather`: stock gloo's, straight to the root."""
         work = self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
-        return self._stock(work, inputs)
+        return self._stock(work)
 
     @_explained
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """`dist.scatter`: stock gloo's, straight from the root."""
         work = self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
-        return self._stock(work, outputs)
+        return self._stock(work)
 
     @_explained
     def send(self, tensors: Tensors, to: int, tag: int) -> Work:
         """`dist.send`, `dist.isend`: stock gloo's, with tags up to 30 bits."""
-        return self._stock(self._control.send(tensors, to, users_tag(tag)), tensors)
+        return self._stock(self._control.send(tensors, to, users_tag(tag)))
 
     @_explained
     def recv(self, tensors: Tensors, source: int, tag: int) -> Work:
         """`dist.recv`, `dist.irecv`."""
-        return StockWork(self._control.recv(tensors, source, users_tag(tag)), self._explain)  # never left hanging
+        return self._stock(self._control.recv(tensors, source, users_tag(tag)))
 
     @_explained
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
         """`dist.recv` from whoever comes first."""
-        return StockWork(self._control.recv_anysource(tensors, users_tag(tag)), self._explain)
+        return self._stock(self._control.recv_anysource(tensors, users_tag(tag)))
 
     # Keeping together.
 
@@ -346,16 +341,11 @@ class RingProcessGroup(dist.ProcessGroup):
     def _is_small(self, most_sent_bytes: int) -> bool:
         return most_sent_bytes <= SMALL_BYTES or self.size() == 1
 
-    def _stock(self, work: Work, moved: Tensors) -> Work:
-        """gloo's work. Where it moves much it can be left: gloo may never end a message that met a death."""
-        is_bulk = sum(tensor.nbytes for tensor in moved) > SMALL_BYTES
-        return StockWork(work, self._explain, self._waiting if is_bulk else None)
+    def _stock(self, work: Work) -> Work:
+        return StockWork(work, self._waiting.run, self._explain)
 
-    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any, moved_bytes: int = 0) -> Work:
-        """What has begun; where it moves much, it can be left."""
-        if moved_bytes > SMALL_BYTES:
-            rest = partial(self._waiting.run, rest)
-        work = LazyWork(result, rest, self._engine.background, self._explain)
+    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
+        work = LazyWork(result, partial(self._waiting.run, rest), self._engine.background, self._explain)
         if opts is not None and opts.asyncOp:
             work.proceed()
         return work

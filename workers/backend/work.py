@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -97,46 +98,6 @@ class RingWork(Work):
             future.set_exception(self._error)
 
 
-class Waiting:
-    """What waits for gloo in one group, so that it can be left where gloo does not let go. Safe from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._works: set[RingWork] = set()
-        self._error: BaseException | None = None
-
-    def add(self, work: RingWork) -> None:
-        """It fails when the rest is given up, at once if that has been."""
-        with self._lock:
-            self._works = {each for each in self._works if not each.is_completed()} | {work}
-            error = self._error
-        if error is not None:
-            work.complete(error)
-
-    def run(self, wait: Callable[[], object]) -> None:
-        """Run it in a thread of its own; blocks until that has ended, or is given up. Raises what it raised."""
-        work = RingWork(None)
-        self.add(work)
-        threading.Thread(target=_run, args=(wait, work), name="ring backend: waits", daemon=True).start()
-        work.wait()
-
-    def give_up(self, error: BaseException) -> None:
-        """Whatever waits raises this now, and whatever comes later."""
-        with self._lock:
-            self._error, works = error, list(self._works)
-        for work in works:
-            work.complete(error)
-
-
-def _run(wait: Callable[[], object], work: RingWork) -> None:
-    try:
-        wait()
-    except BaseException as error:
-        work.complete(error)
-    else:
-        work.complete()
-
-
 class LazyWork(RingWork):
     """A collective that has begun; the `rest` is done by whoever waits first.
 
@@ -196,21 +157,19 @@ class LazyWork(RingWork):
 
 
 class StockWork(Work):
-    """gloo's own work, whose error is explained. With `waiting` it is waited for in a way that can be left."""
+    """gloo's own work, whose error is explained. `run(wait)` waits for it in a way that can be left."""
 
-    def __init__(self, work: Work, explain: Explain, waiting: Waiting | None = None) -> None:
+    def __init__(self, work: Work, run: Callable[[Callable[[], object]], None], explain: Explain) -> None:
         super().__init__()
-        self._work, self._explain, self._waiting = work, explain, waiting
+        self._work, self._run, self._explain = work, run, explain
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         """Block until it has ended; a timeout, as everywhere in gloo, closes the connections of the group."""
         try:
-            if timeout or self._waiting is None:
-                return self._work.wait(timeout) if timeout else self._work.wait()
-            self._waiting.run(self._work.wait)
-            return True
+            self._run(partial(self._work.wait, timeout) if timeout else self._work.wait)
         except RuntimeError as error:
             raise_explained(error, self._explain)
+        return True
 
     def get_future(self) -> torch.futures.Future[Any]:
         """gloo's."""

@@ -64,11 +64,6 @@ def known(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if alias is None else tensor.view(alias)
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether stock gloo can take it as it is."""
-    return tensor.dtype not in _ALIASES and tensor.is_contiguous()
-
-
 def check_same_type(*tensors: torch.Tensor) -> None:
     """ValueError unless all have one dtype."""
     dtypes = {tensor.dtype for tensor in tensors}
