@@ -1,8 +1,9 @@
 """The `ProcessGroup` that `init_process_group("ring")` gives: which way each collective goes.
 
 Bulk collectives go round the ring, in the order that the engine keeps; small ones by dissemination; all_to_all between
-all pairs at once; what neither serves is stock gloo's: gather, scatter, point-to-point and what is sparse. All but the
-first have connections of their own, so that bulk never blocks them. All ranks choose the same way, from what all know.
+all pairs at once, gather and scatter straight; what neither serves is stock gloo's: point-to-point and what is sparse.
+All but the first have connections of their own, so that bulk never blocks them. All ranks choose the same way, from
+what all know.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, Rest, users_tag
 from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
-from workers.backend.written import Written, check_same_type, finish_all, flat, known, split
+from workers.backend.written import Written, check_same_type, finish_all, flat, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
@@ -227,8 +228,33 @@ class RingProcessGroup(dist.ProcessGroup):
 
     @_explained
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
-        """`dist.reduce`: stock gloo's."""
-        return self._stock(self._control.reduce(tensors, opts or ReduceOptions()))
+        """`dist.reduce`: an all_reduce of copies, which the root alone keeps."""
+        opts = opts or ReduceOptions()
+        (tensor,), op, root = tensors, opts.reduceOp.op, opts.rootRank
+        if op not in COMBINE or tensor.layout != torch.strided:
+            return self._stock(self._control.reduce(tensors, opts))
+        check_reducible(op, tensor.dtype)
+        self._check_root(root)
+        copy = flat(tensor).clone()
+
+        def store() -> None:
+            if self.rank() == root:
+                tensor.detach().copy_(copy.view(tensor.shape))
+
+        if self._is_small(tensor.nbytes * (self.size() - 1)):
+            rest = self._small.all_reduce(copy, op)
+
+            def finish() -> None:
+                rest()
+                store()
+
+            return self._begun(finish, [tensor], opts)
+
+        def collective(lane: Lane) -> None:
+            reductions.all_reduce(lane, copy, op)
+            store()
+
+        return self._engine.collective(collective, [tensor], "all_reduce", tensor.nbytes)
 
     # Moving.
 
@@ -292,15 +318,31 @@ class RingProcessGroup(dist.ProcessGroup):
 
     @_explained
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
-        """`dist.gather`: stock gloo's, straight to the root."""
-        work = self._control.gather([[known(o) for o in some] for some in outputs], [known(i) for i in inputs], opts)
-        return self._stock(work)
+        """`dist.gather`: straight to the root."""
+        (own,), shards = inputs, outputs[0] if outputs else ()
+        self._check_shards(shards, own, opts.rootRank)
+        written = [Written(shard) for shard in shards]
+        rest = self._small.gather([shard.bytes for shard in written], flat(own).view(torch.uint8), opts.rootRank)
+
+        def finish() -> None:
+            rest()
+            finish_all(written)
+
+        return self._begun(finish, list(shards), opts)
 
     @_explained
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
-        """`dist.scatter`: stock gloo's, straight from the root."""
-        work = self._control.scatter([known(o) for o in outputs], [[known(i) for i in some] for some in inputs], opts)
-        return self._stock(work)
+        """`dist.scatter`: straight from the root."""
+        (own,), shards = outputs, inputs[0] if inputs else ()
+        self._check_shards(shards, own, opts.rootRank)
+        written = Written(own)
+        rest = self._small.scatter(written.bytes, [flat(s).view(torch.uint8) for s in shards], opts.rootRank)
+
+        def finish() -> None:
+            rest()
+            written.finish()
+
+        return self._begun(finish, [own], opts)
 
     @_explained
     def send(self, tensors: Tensors, to: int, tag: int) -> Work:
@@ -322,10 +364,10 @@ class RingProcessGroup(dist.ProcessGroup):
     @_explained
     def barrier(self, opts: Any = None) -> Work:
         """`dist.barrier`: ends when every rank has ended the bulk collectives that it queued before."""
-        ticket = self._small.ticket()
+        begin = self._small.barrier()
         if self._engine.is_idle:
-            return self._begun(self._small.barrier(ticket), [], opts)
-        return self._engine.work(lambda: self._small.barrier(ticket)(), [])
+            return self._begun(begin(), [], opts)
+        return self._engine.work(lambda: begin()(), [])
 
     @_explained
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -341,11 +383,24 @@ class RingProcessGroup(dist.ProcessGroup):
     def _is_small(self, most_sent_bytes: int) -> bool:
         return most_sent_bytes <= SMALL_BYTES or self.size() == 1
 
+    def _check_root(self, root: int) -> None:
+        if not 0 <= root < self.size():
+            raise ValueError(f"root {root}: the group has ranks 0 to {self.size() - 1}")
+
+    def _check_shards(self, shards: Tensors, own: torch.Tensor, root: int) -> None:
+        self._check_root(root)
+        if len(shards) != (self.size() if root == self.rank() else 0):
+            raise ValueError("the root lists one tensor for each rank, the others none")
+        check_same_type(own, *shards)
+        if any(shard.numel() != own.numel() for shard in shards):
+            raise ValueError("all tensors must have the same size")
+
     def _stock(self, work: Work) -> Work:
         return StockWork(work, self._waiting.run, self._explain)
 
     def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
-        work = LazyWork(result, partial(self._waiting.run, rest), self._engine.background, self._explain)
+        run = partial(self._waiting.run, rest, self._small.replenish)
+        work = LazyWork(result, run, self._engine.background, self._explain)
         if opts is not None and opts.asyncOp:
             work.proceed()
         return work

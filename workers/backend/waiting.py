@@ -11,10 +11,16 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 from workers.backend.work import RingWork
 
 Task = Callable[[], object]
+_Tasks = queue.SimpleQueue[tuple[Task, Task | None] | None]
+
+
+AT_MOST_S = 1.0
+"""How long the end of the group waits for what is quick, and in a forked child never ends."""
 
 
 class Waiting:
@@ -24,9 +30,8 @@ class Waiting:
         self._lock = threading.Lock()
         self._works: set[RingWork] = set()
         self._error: BaseException | None = None
-        self._idle: list[queue.SimpleQueue[Task | None]] = []
-        """Of each thread that has nothing to do, where it looks for work: the last one first."""
-        weakref.finalize(self, _dismiss, self._idle)
+        self._threads = _Threads()
+        weakref.finalize(self, self._threads.dismiss)
 
     def add(self, work: RingWork) -> None:
         """It fails when the rest is given up, at once if that has been."""
@@ -39,22 +44,11 @@ class Waiting:
     def run(self, wait: Task, afterwards: Task | None = None) -> None:
         """Have a thread run it; blocks until that has ended, or is given up. Raises what it raised.
 
-        That thread then goes on with `afterwards`, which cannot fail.
+        That thread then goes on with `afterwards`, which is quick and cannot fail, unless the program has ended.
         """
         work = RingWork(None)
         self.add(work)
-
-        def task() -> None:
-            try:
-                wait()
-            except BaseException as error:
-                work.complete(error)
-            else:
-                work.complete()
-            if afterwards is not None:
-                afterwards()
-
-        self._start(task)
+        self._threads.start(partial(_run, wait, work), afterwards)
         work.wait()
 
     def give_up(self, error: BaseException) -> None:
@@ -64,28 +58,51 @@ class Waiting:
         for work in works:
             work.complete(error)
 
-    def _start(self, task: Task) -> None:
+
+def _run(wait: Task, work: RingWork) -> None:
+    try:
+        wait()
+    except BaseException as error:
+        work.complete(error)
+    else:
+        work.complete()
+
+
+class _Threads:
+    """As many as are needed at once; each waits for the next task, the last one first."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Tasks] = []
+        self._tidying = threading.Lock()
+        self._is_over = False
+
+    def start(self, task: Task, afterwards: Task | None) -> None:
         try:
             tasks = self._idle.pop()
         except IndexError:
             tasks = queue.SimpleQueue()
-            arguments = (weakref.ref(self), tasks)
-            threading.Thread(target=_serve, args=arguments, name="ring backend: waits", daemon=True).start()
-        tasks.put(task)
+            threading.Thread(target=self._serve, args=(tasks,), name="ring backend: waits", daemon=True).start()
+        tasks.put((task, afterwards))
 
+    def dismiss(self) -> None:
+        """At the end of the group, or of the program: no thread may then be inside gloo on its own account."""
+        got = self._tidying.acquire(timeout=AT_MOST_S)
+        self._is_over = True
+        if got:
+            self._tidying.release()
+        for tasks in self._idle:
+            tasks.put(None)
 
-def _serve(owner: weakref.ref[Waiting], tasks: queue.SimpleQueue[Task | None]) -> None:
-    """Until dismissed, or nobody is left to give work; keeps no task alive after its end."""
-    while (task := tasks.get()) is not None:
-        task()
-        del task
-        waiting = owner()
-        if waiting is None:
-            return
-        waiting._idle.append(tasks)
-        del waiting
-
-
-def _dismiss(idle: list[queue.SimpleQueue[Task | None]]) -> None:
-    for tasks in idle:
-        tasks.put(None)
+    def _serve(self, tasks: _Tasks) -> None:
+        """Keeps nothing alive after its end."""
+        while (given := tasks.get()) is not None:
+            task, afterwards = given
+            task()
+            if afterwards is not None:
+                with self._tidying:
+                    if not self._is_over:
+                        afterwards()
+            del given, task, afterwards
+            if self._is_over:
+                return
+            self._idle.append(tasks)

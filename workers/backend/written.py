@@ -50,20 +50,6 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().view(-1)
 
 
-_ALIASES = {
-    torch.int16: torch.float16,
-    torch.uint16: torch.float16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-}
-
-
-def known(tensor: torch.Tensor) -> torch.Tensor:
-    """The same bits in a type that stock gloo moves: it knows no 16-bit integers, nor unsigned ones above 8 bits."""
-    alias = _ALIASES.get(tensor.dtype)
-    return tensor if alias is None else tensor.view(alias)
-
-
 def check_same_type(*tensors: torch.Tensor) -> None:
     """ValueError unless all have one dtype."""
     dtypes = {tensor.dtype for tensor in tensors}
