@@ -84,6 +84,11 @@ class Engine:
         self.background(lambda: work.complete(self._attempt(task)))
         return work
 
+    def in_turn(self, work: RingWork, task: Task) -> None:
+        """Queue what completes `work`, concerns nobody else and cannot fail."""
+        self.waiting.add(work)
+        self.background(task)
+
     def background(self, task: Task | None) -> None:
         """Queue what concerns nobody else and cannot fail."""
         if self._thread is None:
@@ -104,15 +109,19 @@ class Engine:
             self._journal.close()
         self._tasks.put(None)
 
-    def give_up(self, error: BaseException) -> None:
-        """Leave the thread to gloo, which does not let it go: whatever was asked of it fails, and whatever will be."""
+    def give_up(self, error: BaseException) -> bool:
+        """Leave the thread to gloo, which does not let it go: whatever was asked of it fails, and whatever will be.
+
+        Whether anything had to be left.
+        """
         self._broken = self._broken or error
-        self.waiting.give_up(self._broken)
+        anything = self.waiting.give_up(self._broken)
         left, self._tasks, self._thread = self._tasks, queue.SimpleQueue(), None
         with suppress(queue.Empty):
             while True:
                 self.background(left.get_nowait())
         left.put(None)
+        return anything
 
     def _attempt(self, task: Task) -> BaseException | None:
         """What it raises. After one failure the ranks are no longer at the same point: what follows fails as well."""

@@ -1,8 +1,8 @@
 """Small messages that leave at once, because their receives are posted before anybody asks for them.
 
-gloo sends nothing before the receiver has said that it is ready: half a round trip that here lies behind the collective
-before. Between two ranks letters are counted, in the order in which both expect them; which collective one belongs to
-does not matter.
+gloo sends nothing before the receiver has said that it is ready: half a round trip, which here passes during the
+collective before. Between two ranks letters are counted, in the order in which both expect them; which collective one
+belongs to does not matter.
 """
 
 from __future__ import annotations

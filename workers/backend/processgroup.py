@@ -8,6 +8,7 @@ what all know.
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
@@ -17,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
     AllreduceOptions,
+    AllToAllOptions,
     BroadcastOptions,
     ReduceOptions,
     ReduceScatterOptions,
@@ -34,8 +36,8 @@ from workers.backend.engine import Engine
 from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, Rest, users_tag
-from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
-from workers.backend.written import Written, check_same_type, finish_all, flat, split
+from workers.backend.work import LazyWork, RingWork, StockWork, Together, as_it_is, raise_explained, tell_of
+from workers.backend.written import Written, check_same_type, finish_all, flat, is_plain, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
@@ -81,7 +83,8 @@ class RingProcessGroup(dist.ProcessGroup):
         if size > 1:
             end_waiting = partial(_break_all, self._control, self._data)
             store = PrefixStore("watch", options.store)
-            self._watch = DeathWatch(store, rank, ranks, end_waiting, self._engine.give_up)
+            leave = partial(_leave, self._engine, self._control, self._data)
+            self._watch = DeathWatch(store, rank, ranks, end_waiting, leave)
             weakref.finalize(self, self._watch.close)
         self._explain = self._engine.explain = self._watch.explained if self._watch is not None else as_it_is
         self._small = Dissemination(self._control)
@@ -301,7 +304,17 @@ class RingProcessGroup(dist.ProcessGroup):
         input_splits: Sequence[int],
         opts: Any = None,
     ) -> Work:
-        """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
+        """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given.
+
+        Small and equal ones are stock gloo's: one call does all, where messages of our own would be several.
+        """
+        is_even = not output_splits and not input_splits
+        if is_even and input.nbytes <= SMALL_BYTES and is_plain(output) and is_plain(input):
+            work = self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
+            told = RingWork([output])
+            self._waiting.add(told)
+            tell_of(work, told, self._explain)
+            return told
         check_same_type(output, input)
         written, given = Written(output), flat(input).view(torch.uint8)
         rest = self._small.all_to_all(
@@ -399,8 +412,8 @@ class RingProcessGroup(dist.ProcessGroup):
         return StockWork(work, self._waiting.run, self._explain)
 
     def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
-        run = partial(self._waiting.run, rest, self._small.replenish)
-        work = LazyWork(result, run, self._engine.background, self._explain)
+        self._small.replenish()
+        work = LazyWork(result, rest, self._waiting.start, self._engine.in_turn, self._explain)
         if opts is not None and opts.asyncOp:
             work.proceed()
         return work
@@ -409,6 +422,13 @@ class RingProcessGroup(dist.ProcessGroup):
 def _break_all(*groups: ProcessGroupGloo) -> None:
     for group in groups:
         break_connections(group)
+
+
+def _leave(engine: Engine, control: ProcessGroupGloo, data: ProcessGroupGloo, error: BaseException) -> None:
+    """Give up what still waits. What gloo does not let go, the end of its group would wait for: it gets none."""
+    if engine.give_up(error):
+        for group in (control, data):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def _together(works: list[Work]) -> Work:

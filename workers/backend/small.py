@@ -50,6 +50,7 @@ class Dissemination:
             self._at_once = 1
         self._letters = Letters(group, lambda number: 4 * (number % (_COUNTS - 1)) + 3)
         self.replenish = self._letters.replenish
+        """To be called once a collective has begun."""
         self._count = itertools.count()
 
     def ticket(self) -> int:

@@ -16,11 +16,7 @@ from functools import partial
 from workers.backend.work import RingWork
 
 Task = Callable[[], object]
-_Tasks = queue.SimpleQueue[tuple[Task, Task | None] | None]
-
-
-AT_MOST_S = 1.0
-"""How long the end of the group waits for what is quick, and in a forked child never ends."""
+_Tasks = queue.SimpleQueue[Task | None]
 
 
 class Waiting:
@@ -28,7 +24,8 @@ class Waiting:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._works: set[RingWork] = set()
+        self._works: weakref.WeakSet[RingWork] = weakref.WeakSet()
+        """Whoever is to complete one holds it."""
         self._error: BaseException | None = None
         self._threads = _Threads()
         weakref.finalize(self, self._threads.dismiss)
@@ -36,27 +33,27 @@ class Waiting:
     def add(self, work: RingWork) -> None:
         """It fails when the rest is given up, at once if that has been."""
         with self._lock:
-            self._works = {each for each in self._works if not each.is_completed()} | {work}
+            self._works.add(work)
             error = self._error
         if error is not None:
             work.complete(error)
 
-    def run(self, wait: Task, afterwards: Task | None = None) -> None:
-        """Have a thread run it; blocks until that has ended, or is given up. Raises what it raised.
-
-        That thread then goes on with `afterwards`, which is quick and cannot fail, unless the program has ended.
-        """
-        work = RingWork(None)
+    def start(self, work: RingWork, task: Task) -> None:
+        """Have a thread run `task`, which completes `work`, unless that is given up before. Returns at once."""
         self.add(work)
-        self._threads.start(partial(_run, wait, work), afterwards)
+        self._threads.start(task)
+
+    def run(self, wait: Task) -> None:
+        """Have a thread run it; blocks until that has ended, or is given up. Raises what it raised."""
+        work = RingWork(None)
+        self.start(work, partial(_run, wait, work))
         work.wait()
 
-    def give_up(self, error: BaseException) -> None:
-        """Whatever waits raises this now, and whatever comes later."""
+    def give_up(self, error: BaseException) -> bool:
+        """Whatever waits raises this now, and whatever comes later. Whether anything waited."""
         with self._lock:
             self._error, works = error, list(self._works)
-        for work in works:
-            work.complete(error)
+        return any([work.complete(error) for work in works])
 
 
 def _run(wait: Task, work: RingWork) -> None:
@@ -73,36 +70,27 @@ class _Threads:
 
     def __init__(self) -> None:
         self._idle: list[_Tasks] = []
-        self._tidying = threading.Lock()
         self._is_over = False
 
-    def start(self, task: Task, afterwards: Task | None) -> None:
+    def start(self, task: Task) -> None:
         try:
             tasks = self._idle.pop()
         except IndexError:
             tasks = queue.SimpleQueue()
             threading.Thread(target=self._serve, args=(tasks,), name="ring backend: waits", daemon=True).start()
-        tasks.put((task, afterwards))
+        tasks.put(task)
 
     def dismiss(self) -> None:
-        """At the end of the group, or of the program: no thread may then be inside gloo on its own account."""
-        got = self._tidying.acquire(timeout=AT_MOST_S)
+        """At the end of the group."""
         self._is_over = True
-        if got:
-            self._tidying.release()
         for tasks in self._idle:
             tasks.put(None)
 
     def _serve(self, tasks: _Tasks) -> None:
         """Keeps nothing alive after its end."""
-        while (given := tasks.get()) is not None:
-            task, afterwards = given
+        while (task := tasks.get()) is not None:
             task()
-            if afterwards is not None:
-                with self._tidying:
-                    if not self._is_over:
-                        afterwards()
-            del given, task, afterwards
+            del task
             if self._is_over:
                 return
             self._idle.append(tasks)

@@ -18,6 +18,10 @@ Explain = Callable[[BaseException], BaseException]
 """Of an error of gloo, what to raise instead: it may be known why."""
 
 
+Start = Callable[["RingWork", Callable[[], None]], None]
+"""Has a thread run what completes a work. Returns at once."""
+
+
 def as_it_is(error: BaseException) -> BaseException:
     """Where nothing more is known."""
     return error
@@ -42,19 +46,20 @@ class RingWork(Work):
         self._future: torch.futures.Future[Any] | None = None
         self._error: BaseException | None = None
 
-    def complete(self, error: BaseException | None = None) -> None:
-        """Called by the thread that has run it; the first time counts.
+    def complete(self, error: BaseException | None = None) -> bool:
+        """Called by the thread that has run it. Only the first time counts: whether it was that.
 
         Callbacks of the future run in a thread of their own: they may wait for collectives that this one has to run.
         """
         with self._lock:
             if self._ended.is_set():
-                return
+                return False
             self._error = error
             self._ended.set()
             future = self._future
         if future is not None:
             threading.Thread(target=self._fulfil, args=(future,), name="ring backend: callbacks", daemon=True).start()
+        return True
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         """Block until it has ended. Raises what it raised; RuntimeError after `timeout`, which breaks nothing."""
@@ -99,37 +104,32 @@ class RingWork(Work):
 
 
 class LazyWork(RingWork):
-    """A collective that has begun; the `rest` is done by whoever waits first.
+    """A collective that has begun; the `rest` is done once somebody waits, or wants to be told.
 
-    `background(task)` has a thread do it, for those who do not wait but want to be told.
+    `at_once(work, task)` has a thread do it for the one who waits, `in_turn(work, task)` for those who do not.
     """
 
     def __init__(
-        self,
-        result: Any,
-        rest: Callable[[], object],
-        background: Callable[[Callable[[], None]], None],
-        explain: Explain = as_it_is,
+        self, result: Any, rest: Callable[[], object], at_once: Start, in_turn: Start, explain: Explain = as_it_is
     ) -> None:
         super().__init__(result)
         self._explain = explain
-        self._rest: Callable[[], object] | None = rest
-        self._background = background
-        self._in_background = False
-        self._settling = threading.Lock()
+        self._rest: list[Callable[[], object]] = [rest]
+        self._at_once, self._in_turn = at_once, in_turn
+        self._has_turn = False
 
     def proceed(self) -> None:
         """Make it end although nobody waits. Returns at once; idempotent."""
-        if not self._in_background and not self._ended.is_set():
-            self._in_background = True
-            self._background(self._settle)
+        if self._rest and not self._has_turn:
+            self._has_turn = True
+            self._in_turn(self, self._settle)
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         """See RingWork."""
         if timeout:
             self.proceed()
-        else:
-            self._settle()
+        elif self._rest:
+            self._at_once(self, self._settle)
         return super().wait(timeout)
 
     def get_future(self) -> torch.futures.Future[Any]:
@@ -143,17 +143,30 @@ class LazyWork(RingWork):
         return super().is_completed()
 
     def _settle(self) -> None:
-        with self._settling:
-            if self._ended.is_set():
-                return
-            try:
-                assert self._rest is not None
-                self._rest()
-            except BaseException as error:
-                self.complete(self._explain(error))
-            else:
-                self.complete()
-            self._rest = None
+        try:
+            rest = self._rest.pop()
+        except IndexError:
+            return  # another thread does it
+        try:
+            rest()
+        except BaseException as error:
+            self.complete(self._explain(error))
+        else:
+            self.complete()
+
+
+def tell_of(stock: Work, work: RingWork, explain: Explain) -> None:
+    """When gloo's own collective ends, so does `work`, which somebody can wait for and yet be let go."""
+
+    def ended(future: torch.futures.Future[Any]) -> None:
+        try:
+            future.value()
+        except BaseException as error:
+            work.complete(explain(error))
+        else:
+            work.complete()
+
+    stock.get_future().add_done_callback(ended)
 
 
 class StockWork(Work):

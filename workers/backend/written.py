@@ -50,6 +50,14 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().view(-1)
 
 
+_UNKNOWN = {torch.int16, torch.uint16, torch.uint32, torch.uint64}
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether stock gloo can take it as it is: it knows no 16-bit integers, nor unsigned ones above 8 bits."""
+    return tensor.dtype not in _UNKNOWN and tensor.is_contiguous()
+
+
 def check_same_type(*tensors: torch.Tensor) -> None:
     """ValueError unless all have one dtype."""
     dtypes = {tensor.dtype for tensor in tensors}
