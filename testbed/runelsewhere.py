@@ -46,6 +46,7 @@ def run_elsewhere(
             memory_bytes=memory_bytes or memory.memory_for(len(experiment.wan.dcs), experiment.size_bytes),
             reporter=progress,
             log_folder=folder / "logs",
+            seed=experiment.seed,
         )
     finally:
         with suppress(OSError):  # It holds something.

@@ -18,11 +18,13 @@ VERSION_TIMEOUT_S = 10.0
 REPEATABLE = (
     "time-travel=inf-cpu",
     f"time-travel-start={1767225600 * 10**9}",
-    "time-travel-seed=1",
     "norandmaps",
 )
-"""What makes two runs of the exact kernel the same: the clock's start (2026-01-01), what chance is drawn from, and
-addresses that are not drawn at all."""
+"""What makes two runs of the exact kernel the same, with a seed: the clock's start (2026-01-01), and addresses that are
+not drawn at all."""
+NO_SEED = 1
+"""What chance is drawn from where nobody gives a seed."""
+SEED_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,24 @@ def why_not(kernel: Kernel) -> str:
     return ""
 
 
-def image(kernel: Kernel) -> Image:
-    """The image of `uml` or `exact`. RingroadError with the remedy if there is none."""
+def image(kernel: Kernel, seed: int | None = None) -> Image:
+    """The image of `uml` or `exact`. RingroadError with the remedy if there is none.
+
+    All chance inside `exact` is drawn from `seed`; in real time nothing is.
+    """
     if kernel is Kernel.EXACT:
-        return _exact()
+        return _exact(seed)
     return _real_time()
 
 
-def _exact() -> Image:
+def _exact(seed: int | None) -> Image:
     built = exactkernel.require()
-    return Image(Kernel.EXACT, built.path, built.release, arguments=REPEATABLE)
+    return Image(Kernel.EXACT, built.path, built.release, arguments=(*REPEATABLE, seeded(seed)))
+
+
+def seeded(seed: int | None) -> str:
+    """The kernel's option for a seed, of which it takes the lowest 64 bits; None is `NO_SEED`."""
+    return f"time-travel-seed={(NO_SEED if seed is None else seed) % 2**SEED_BITS}"
 
 
 def _real_time() -> Image:

@@ -111,9 +111,13 @@ def carry_out(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     reporter: Reporter | None = None,
     log_folder: Path | None = None,
+    seed: int | None = None,
 ) -> int:
-    """Boot the chosen kernel, run the command in it, and return its exit code; see `relaunch_if_needed`."""
-    image = images.image(choice.kernel)
+    """Boot the chosen kernel, run the command in it, and return its exit code; see `relaunch_if_needed`.
+
+    In virtual time all chance in there is drawn from `seed`.
+    """
+    image = images.image(choice.kernel, seed)
     memory.check(memory_bytes)
     compile_ahead()
     state.make_state_root()

@@ -4,6 +4,7 @@ import pytest
 from wans import wan_of
 
 from testbed.kernels.choosing import Kernel, Needs, Offer, choose, needs_of
+from testbed.kernels.images import seeded
 from topologies import EdgeProperties
 from topologies.errors import RingroadError
 
@@ -63,3 +64,10 @@ def test_the_needs_of_a_wan_are_those_of_any_of_its_edges():
     lossy = EdgeProperties(50e6, delay_s=0.01, loss=0.01, reorder=0.1)
     changed = wan.with_properties({("b", "a"): lossy})
     assert needs_of(changed).impairments == ("delay", "loss", "reordering")
+
+
+@pytest.mark.parametrize(
+    ("seed", "drawn_from"), [(None, 1), (1, 1), (0, 0), (7, 7), (2**64 + 5, 5), (-1, 18446744073709551615)]
+)
+def test_chance_in_virtual_time_is_drawn_from_the_seed_that_is_given_or_from_one(seed, drawn_from):
+    assert seeded(seed) == f"time-travel-seed={drawn_from}"
