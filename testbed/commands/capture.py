@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -50,6 +51,7 @@ def capture(
       ringroad capture tokyo oregon -w - | wireshark -k -i -
       ringroad capture tokyo oregon tcp
     """
+    from testbed.kernels.visit import SOCKET
     from testbed.live.client import Client
     from topologies.errors import InputError
     from topologies.units import parse_duration_s
@@ -66,6 +68,10 @@ def capture(
     with Client() as testbed:
         interface = testbed.where(link=(a, b)).interface
     command = ["tcpdump", "-n", "-i", str(interface), "-Z", "root"]
+    elsewhere = testbed.path.with_name(SOCKET)
+    if elsewhere.exists():
+        command += ["-l"] if file is None else ["-U", "-w", "-"]
+        raise typer.Exit(_run_elsewhere(elsewhere, [*command, *(expression or [])], file, limit_s, as_json))
     command += ["-l"] if file is None else ["-U", "-w", str(file)]
     raise typer.Exit(_run([*command, *(expression or [])], file, limit_s, as_json))
 
@@ -88,10 +94,55 @@ def _run(command: list[str], file: Path | None, limit_s: float | None, as_json: 
     code = process.wait()
     timer.cancel()
     signal.signal(signal.SIGINT, before)
-    count = _COUNT.search("".join(said))
+    return _told(code, "".join(said), file, as_json)
+
+
+def _run_elsewhere(path: Path, command: list[str], file: Path | None, limit_s: float | None, as_json: bool) -> int:
+    """As `_run`, in the kernel that is reached at `path`; the file is written here."""
+    from testbed.kernels.visit import Visit, signals_passed_on
+
+    said = bytearray()
+
+    def hear(piece: bytes) -> None:
+        said.extend(piece)
+        if not as_json:
+            sys.stderr.write(piece.decode(errors="replace"))
+
+    to_stdout = file is None or str(file) == "-"
+    passed_on = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGINT}
+    with Visit(path, command, os.environ) as visit, signals_passed_on(visit, passed_on), ExitStack() as stack:
+        sink = sys.stdout.buffer if to_stdout else stack.enter_context(_opened(file))
+
+        def write(piece: bytes) -> None:
+            sink.write(piece)
+            sink.flush()
+
+        timer = threading.Timer(limit_s or 0, visit.signal, [signal.SIGINT])
+        if limit_s is not None:
+            timer.start()
+        stack.callback(timer.cancel)
+        try:
+            code = visit.carry(None, (lambda piece: None) if as_json and file is None else write, hear)
+        except BrokenPipeError:  # Nobody reads on.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 1
+    return _told(code, said.decode(errors="replace"), file, as_json)
+
+
+def _opened(file: Path | None) -> BinaryIO:
+    assert file is not None
+    try:
+        return file.open("wb")
+    except OSError as error:
+        raise RingroadError(f"cannot write {file}: {error.strerror or error}", "choose another with -w") from error
+
+
+def _told(code: int, said: str, file: Path | None, as_json: bool) -> int:
+    """The result, as JSON if it is asked for; the exit code."""
+    count = _COUNT.search(said)
     if as_json and str(file) != "-":
         result = {"file": os.fspath(file) if file else None, "packets": int(count[1]) if count else None}
         typer.echo(json.dumps(result))
     if code and as_json:
-        sys.stderr.write("".join(said))
+        sys.stderr.write(said)
     return 1 if code else 0

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +39,7 @@ def sh(
       ringroad sh --json tokyo iperf3 -c @oregon
     """
     from testbed.emulation.processes import RUN_MARK
+    from testbed.kernels.visit import SOCKET, carry_here
     from testbed.live.client import Client
 
     with Client() as testbed:
@@ -45,13 +47,28 @@ def sh(
         words = [_address(testbed, word) for word in command or []]
     environment = os.environ | {RUN_MARK: place.run_id, "PS1": f"{dc}:\\w# "}
     whole = ["mnexec", "-a", str(place.netns_pid), *(words or ["bash", "--norc"])]
+    elsewhere = testbed.path.with_name(SOCKET)
     sys.stdout.flush()
-    if not as_json:
-        os.execvpe(whole[0], whole, environment)
-    done = subprocess.run(whole, env=environment, capture_output=True, text=True, errors="replace")
-    result = {"dc": dc, "exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
-    typer.echo(json.dumps(result, ensure_ascii=False))
-    raise typer.Exit(done.returncode)
+    if as_json:
+        code, stdout, stderr = _collected(whole, environment, elsewhere if elsewhere.exists() else None)
+        typer.echo(json.dumps({"dc": dc, "exit_code": code, "stdout": stdout, "stderr": stderr}, ensure_ascii=False))
+        raise typer.Exit(code)
+    if elsewhere.exists():
+        raise typer.Exit(carry_here(elsewhere, whole, environment))
+    os.execvpe(whole[0], whole, environment)
+
+
+def _collected(command: list[str], environment: dict[str, str], elsewhere: Path | None) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command here, or in the kernel that is reached `elsewhere`."""
+    from testbed.kernels.visit import FORWARDED, Visit, signals_passed_on
+
+    if elsewhere is None:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
+        return done.returncode, done.stdout, done.stderr
+    output, errors = bytearray(), bytearray()
+    with Visit(elsewhere, command, environment) as visit, signals_passed_on(visit, {each: each for each in FORWARDED}):
+        code = visit.carry(sys.stdin.fileno(), output.extend, errors.extend)
+    return code, output.decode(errors="replace"), errors.decode(errors="replace")
 
 
 def _address(testbed: Client, word: str) -> str:

@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from testbed.commands import names
-from testbed.commands.options import AsJson, ListenOn, TokenFile
+from testbed.commands.options import AsJson, KernelOption, ListenOn, TokenFile
 from testbed.commands.trace import whole
 from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
+from testbed.kernels.choosing import Kernel
 from topologies.errors import InputError, RingroadError, did_you_mean
 
 if TYPE_CHECKING:
-    from testbed.live.daemon import DashboardSettings, LiveSettings
+    from testbed.kernels.choosing import Choice
+    from testbed.live.daemon import LiveSettings
     from testbed.live.operations import Parts
+    from testbed.live.running import Running
+    from testbed.live.showing import DashboardSettings
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +64,7 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return when it is up; ringroad down ends it.")
     ] = False,
+    kernel: KernelOption = Kernel.AUTO,
     as_json: AsJson = False,
 ) -> None:
     """Bring a WAN up and keep it up: in the foreground until Ctrl-C, or detached. Needs root; one on a machine.
@@ -70,17 +75,27 @@ def up(
     Examples:
       ringroad up mesh4 --workers --arm joint
       ringroad up six --workers --trace experiments/quickstart.yaml --dashboard --detach
+      ringroad up mesh4 --kernel uml      (delay, jitter and loss where this machine's kernel has none)
     """
+    from testbed.kernels.inside import is_inside
+
+    check_kernel(kernel)
     _goes_with("--dashboard", dashboard, {"--listen": listen != "0", "--token-file": token_file is not None})
     of_workers = {"--payload": payload != PAYLOAD, "--every": every is not None, "--source": source != SOURCE}
     _goes_with("--workers", workers, of_workers)
     settings = settings_of(
         wan, arm=arm, trace=trace, workers=workers, payload=payload, every=every, reorder_every=reorder_every,
-        source=source, t_wan=t_wan, policy=policy, seed=seed, dashboard=(listen, token_file) if dashboard else None,
+        source=source, t_wan=t_wan, policy=policy, seed=seed,
+        dashboard=(listen, token_file) if dashboard and not is_inside() else None,
     )  # fmt: skip
     need_root()
+    if is_inside():
+        raise typer.Exit(inside(settings))
+    choice = kernel_of(kernel, settings)
     raise typer.Exit(
-        _detached(settings, as_json) if detach else foreground(settings, lambda parts: tell(parts, as_json))
+        _detached(settings, choice, as_json)
+        if detach
+        else bring_up(settings, choice, lambda running: tell(running, as_json))
     )
 
 
@@ -128,7 +143,7 @@ def settings_of(
 
 
 def _dashboard(listen: str, token_file: Path | None) -> DashboardSettings:
-    from testbed.live.daemon import DashboardSettings
+    from testbed.live.showing import DashboardSettings
     from testbed.live.web.serving import read_listen, read_token
 
     read_listen(listen)
@@ -169,66 +184,129 @@ def _quantity(option: str, text: str, parse: Callable[[object], float], low: flo
     return value
 
 
-def foreground(settings: LiveSettings, on_ready: Callable[[Parts], None]) -> int:
-    """Up until it is taken down, or a signal comes; the exit code: 0 only if it was up."""
-    from testbed.live.daemon import run
+def check_kernel(asked: Kernel) -> None:
+    """InputError for a kernel on which nobody can watch."""
+    if asked is Kernel.EXACT:
+        raise InputError(
+            "in virtual time nobody can watch: while nothing is sent it runs ahead of people, and else behind them",
+            place="--kernel",
+            value=asked.value,
+            remedy="take uml, which has delay, jitter and loss too; exact figures come of ringroad run --kernel exact",
+        )
 
-    log.info("bringing %s up", settings.wan.name)
+
+def kernel_of(asked: Kernel, settings: LiveSettings) -> Choice | None:
+    """The kernel that the testbed comes up on, None for this machine's own, and says which it is.
+
+    RingroadError if it is asked for and is not there.
+    """
+    from testbed.kernels.choosing import needs_of
+    from testbed.kernels.relaunch import other_kernel
+
+    return other_kernel(asked, needs_of(settings.wan))
+
+
+def bring_up(settings: LiveSettings, choice: Choice | None, on_ready: Callable[[Running], None]) -> int:
+    """Up until it is taken down, or a signal comes; the exit code: 0 only if it was up."""
+    from testbed.emulation import state
+
+    run_id = ""
+
+    def is_up(running: Running) -> None:
+        nonlocal run_id
+        state.forget_end()
+        on_ready(running)
+        run_id = running.run_id
+
+    try:
+        if choice is None:
+            return foreground(settings, lambda parts: is_up(_running(parts)), lambda: run_id != "")
+        code, why = _elsewhere(settings, choice, is_up)
+        if run_id and why:
+            state.note_end(run_id, why)
+        return code
+    except RingroadError as error:
+        if run_id:
+            state.note_end(run_id, error.message)
+        raise
+
+
+def inside(settings: LiveSettings) -> int:
+    """In a kernel that was booted for it: as `bring_up`, and whoever booted it is told, and reaches it."""
+    from testbed.live.gate import Gate
+    from testbed.live.protocol import SOCKET
+
     ready = False
 
     def is_up(parts: Parts) -> None:
         nonlocal ready
-        on_ready(parts)
+        gate.open(parts.bed.state / SOCKET)
         ready = True
 
+    with Gate() as gate:
+        try:
+            return foreground(settings, is_up, lambda: ready)
+        except RingroadError as error:
+            gate.tell_failure(error)
+            raise
+
+
+def foreground(settings: LiveSettings, on_ready: Callable[[Parts], None], is_ready: Callable[[], bool]) -> int:
+    """On the kernel that this process runs on. `is_ready` tells whether `on_ready` has been called, and returned."""
+    from testbed.live.daemon import run
+
+    log.info("bringing %s up", settings.wan.name)
     try:
         with interruptible():
-            run(settings, is_up)
+            run(settings, on_ready)
     except KeyboardInterrupt:
+        ready = is_ready()
         log.info("taken down" if ready else "taken down before it was up")
         return 0 if ready else INTERRUPTED_EXIT_CODE
     log.info("taken down")
     return 0
 
 
-def tell(parts: Parts, as_json: bool) -> None:
-    """That it is up, on stdout."""
-    facts = facts_of(parts)
-    if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
-    else:
-        log.info("%s is up, run %s; Ctrl-C or `ringroad down` takes it down", facts["wan"], facts["run_id"])
-        if facts["dashboard"]:
-            typer.echo(f"dashboard: {facts['dashboard']}")
+def _elsewhere(settings: LiveSettings, choice: Choice, on_ready: Callable[[Running], None]) -> tuple[int, str]:
+    """On another kernel, where this very command is given again; the exit code, and why if it failed."""
+    from testbed.kernels.relaunch import this_command
+    from testbed.live.elsewhere import run_elsewhere
+
+    try:
+        with interruptible():
+            return run_elsewhere(settings, choice, this_command(), on_ready)
+    except KeyboardInterrupt:
+        log.info("taken down before it was up")
+        return INTERRUPTED_EXIT_CODE, ""
 
 
-def facts_of(parts: Parts) -> dict[str, object]:
-    """What others need to find it."""
+def _running(parts: Parts) -> Running:
+    from testbed.kernels.inside import ran_on
     from testbed.live.protocol import SOCKET
+    from testbed.live.running import Running
 
-    bed = parts.bed
-    return {
-        "wan": bed.wan.name,
-        "run_id": bed.run_id,
-        "pid": os.getpid(),
-        "socket": str(bed.state / SOCKET),
-        "log": str(bed.log_folder / LOG),
-        "dashboard": parts.dashboard,
-    }
+    bed, kernel = parts.bed, ran_on()["kernel"]
+    return Running(bed.wan.name, bed.run_id, os.getpid(), bed.state / SOCKET, bed.log_folder, parts.dashboard, kernel)
 
 
-LOG = "up.log"
-"""Where a detached testbed writes what one in the foreground shows."""
+def tell(running: Running, as_json: bool) -> None:
+    """That it is up, on stdout."""
+    if as_json:
+        typer.echo(json.dumps(running.facts(), ensure_ascii=False))
+    else:
+        log.info("%s is up, run %s; Ctrl-C or `ringroad down` takes it down", running.wan, running.run_id)
+        if running.dashboard:
+            typer.echo(f"dashboard: {running.dashboard}")
 
 
-def _detached(settings: LiveSettings, as_json: bool) -> int:
+def _detached(settings: LiveSettings, choice: Choice | None, as_json: bool) -> int:
     """In a process and a session of its own, which says here what goes wrong until it is up."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(readable)
         os.setsid()
-        return foreground(settings, lambda parts: _let_go(parts, writable))
+        return bring_up(settings, choice, lambda running: _let_go(running, writable))
     os.close(writable)
     try:
         with interruptible(), os.fdopen(readable) as said:
@@ -258,9 +336,9 @@ def _ended(code: int) -> int:
     return code
 
 
-def _let_go(parts: Parts, writable: int) -> None:
+def _let_go(running: Running, writable: int) -> None:
     """It is up: tell the one who waits, and write to the log from now on."""
-    facts = facts_of(parts)
+    facts = running.facts()
     sys.stdout.flush()
     sys.stderr.flush()
     nothing = os.open(os.devnull, os.O_RDONLY)

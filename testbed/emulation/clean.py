@@ -18,7 +18,7 @@ from testbed.emulation import hostsettings, interfaces, openvswitch, switchdaemo
 from testbed.emulation.openvswitch import OpenVSwitchError
 from testbed.emulation.plan import is_name_of
 from testbed.emulation.processes import end, inhabitants, marked_pids, recorded
-from testbed.emulation.state import STATE_ROOT, living_runs, owners, remove_state_folder, unfinished_folders
+from testbed.emulation.state import STATE_ROOT, forget_end, living_runs, owners, remove_state_folder, unfinished_folders
 from topologies.errors import RingroadError
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,8 @@ def clean() -> list[str]:
     for folder in unfinished_folders():
         remove_state_folder(folder)
         removed.append(f"unfinished state folder {folder.name}")
+    if forget_end():
+        removed.append("the note of how the last testbed ended")
     if hostsettings.give_back():
         removed.append("vm.max_map_count as a run had set it")
     if dead and not living_runs():

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from topologies import RingroadError
 
 STATE_ROOT = Path("/run/ringroad")
 LOCK_FILE = STATE_ROOT / "bed.lock"
+ENDED_FILE = STATE_ROOT / "ended.json"
+"""How the last testbed ended that people had brought up, if it did by itself."""
+
 OWNER_FILE = "owner.json"
 _UNFINISHED = re.compile(rf"\.{RUN_ID.pattern}\.(\d+)")
 
@@ -109,6 +113,31 @@ def owners() -> dict[str, Owner | None]:
 def living_runs() -> set[str]:
     """Run ids whose owner lives."""
     return {run_id for run_id, owner in owners().items() if owner is not None and owner.alive}
+
+
+def note_end(run_id: str, why: str) -> None:
+    """Leave word, for who asks later where it is, that a run has ended by itself. Forgotten by `forget_end`."""
+    ended = {"run_id": run_id, "why": why, "at": time.strftime("%Y-%m-%d %H:%M:%S")}
+    with suppress(OSError):
+        ENDED_FILE.write_text(json.dumps(ended))
+
+
+def last_end() -> str:
+    """What `note_end` left, in words; empty if nothing."""
+    try:
+        ended = json.loads(ENDED_FILE.read_text())
+        return f"run {ended['run_id']} ended by itself at {ended['at']}: {ended['why']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def forget_end() -> bool:
+    """Whether there was anything to forget."""
+    try:
+        ENDED_FILE.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def unfinished_folders() -> list[Path]:

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,9 @@ The shell is its first process: the kernel ends itself by signals, which the fir
 """
 
 LOOK_EVERY_S = 1.0
+MORE_LINES = 3
+"""The first serial line that a caller may have for itself."""
+
 NAME = "the user-mode kernel"
 
 
@@ -78,6 +81,7 @@ class Guest:
     """A command inside a user-mode kernel. `on_message` gets every message that is not about the kernel itself.
 
     `on_clocks` is told virtual and wall seconds since the boot, every second or so, if the kernel is in virtual time.
+    `lines` are file descriptors, closed here once the kernel has them: of its serial lines from MORE_LINES on.
     """
 
     def __init__(
@@ -87,8 +91,9 @@ class Guest:
         place: Place,
         on_message: Callable[[dict[str, Any]], None],
         on_clocks: Callable[[float, float], None],
+        lines: Sequence[int] = (),
     ) -> None:
-        self._image, self._job, self._place = image, job, place
+        self._image, self._job, self._place, self._extra = image, job, place, list(lines)
         self._on_message, self._on_clocks = on_message, on_clocks
         self._status: int | None = None
         self._up_at: float | None = None
@@ -100,7 +105,7 @@ class Guest:
         """Boot it, wait for the command's end, and return its exit status. KernelError if the kernel fails it."""
         ledger = Ledger(self._place.run_id, self._place.state)
         with ExitStack() as stack:
-            ends = _lines(stack)
+            ends = _lines(stack, self._extra)
             self._log = stack.enter_context(self._place.log.open("ab", buffering=0))
             self._control = ends.control
             process = self._start(ledger, ends, memory_bytes)
@@ -113,7 +118,7 @@ class Guest:
         return self._outcome(process)
 
     def _start(self, ledger: Ledger, ends: Ends, memory_bytes: int) -> Process:
-        console, stdout, stderr, control = ends.theirs
+        console, stdout, stderr, control, *more = ends.theirs
         init = _write_init(self._place.state, self._job)
         arguments = [
             *ALONE,
@@ -122,6 +127,7 @@ class Guest:
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"),
             *("con=null", f"con0=null,fd:{console}", "ssl=null"),
             *(f"ssl0=null,fd:{stdout}", f"ssl1=null,fd:{stderr}", f"ssl2=fd:{control}"),
+            *(f"ssl{number}=fd:{line}" for number, line in enumerate(more, MORE_LINES)),
             *(f"uml_dir={self._place.state}/", "umid=kernel"),
             *self._image.arguments,
             *self.stillness.arguments,
@@ -180,6 +186,7 @@ class Guest:
             self.stillness.heard()
             if event == "up":
                 self._up_at = time.monotonic()
+                self._on_message(message)
             elif event == "exit":
                 self._status = message["status"]
             elif event != "alive":
@@ -211,12 +218,12 @@ class Guest:
             self._control.send(encode(event, **values), socket.MSG_DONTWAIT)
 
 
-def _lines(stack: ExitStack) -> Ends:
-    """Pipes for what comes out, a socket pair for messages; ours are closed with `stack`."""
+def _lines(stack: ExitStack, more: Sequence[int]) -> Ends:
+    """Pipes for what comes out, a socket pair for messages; ours are closed with `stack`. `more` lines are theirs."""
     pipes = [os.pipe() for _ in range(3)]
     ours, theirs = socket.socketpair()
     stack.callback(ours.close)
-    ends = Ends(*(read for read, _ in pipes), ours, [*(write for _, write in pipes), theirs.detach()])
+    ends = Ends(*(read for read, _ in pipes), ours, [*(write for _, write in pipes), theirs.detach(), *more])
     for read, _ in pipes:
         os.set_blocking(read, False)
         stack.callback(os.close, read)

@@ -17,6 +17,9 @@ JOB_FILE = "/run/ringroad-job.json"
 STDOUT, STDERR, CONTROL = "/dev/ttyS0", "/dev/ttyS1", "/dev/ttyS2"
 """Serial lines inside, and what the machine that booted it has at their other ends."""
 
+CONNECTIONS = "/dev/ttyS3"
+"""The one that a live testbed is reached by; see `multiplex`."""
+
 MAX_LINE_BYTES = 3500
 """A serial line takes this much in one piece."""
 
@@ -39,6 +42,8 @@ class Job:
     virtual_time: bool
     modules: str | None
     run_id: str
+    pid: int = 0
+    """The process that booted it."""
     epoch_s: float | None = None
     """What wall clocks inside shall show at the start: only a label; None leaves the machine's."""
 

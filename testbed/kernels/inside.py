@@ -10,6 +10,7 @@ from typing import Any
 
 from testbed.kernels.channel import CONTROL, JOB_FILE, Job, encode, job_from_text
 from testbed.kernels.choosing import MODES, Kernel
+from testbed.kernels.guestsystem import BELOW, TEMPORARY
 
 
 @cache
@@ -48,6 +49,16 @@ def label() -> str:
     return f"kernel: {found['kernel']} ({found['mode']}), Linux {found['version']}"
 
 
+def as_seen_here(path: str) -> str:
+    """Where a file of the machine is seen, by its whole path there: over its /tmp lies one of this kernel's own.
+
+    What lay in the machine's when the kernel was booted is seen in both; what came later, only here.
+    """
+    if is_inside() and path.startswith(f"{TEMPORARY}/") and not os.path.lexists(path):
+        return f"{BELOW}{path.removeprefix(TEMPORARY)}"
+    return path
+
+
 class Relay:
     """Sends messages to whoever booted this kernel."""
 
@@ -56,4 +67,8 @@ class Relay:
 
     def progress(self, kind: str, value: Any = None) -> None:
         """One step of a progress; `kind` is the name of a method of `testbed.progress.Progress`."""
-        os.write(self._line, encode("progress", kind=kind, value=value))
+        self.tell("progress", kind=kind, value=value)
+
+    def tell(self, event: str, **values: Any) -> None:
+        """Any message. ValueError if it is too long."""
+        os.write(self._line, encode(event, **values))

@@ -15,8 +15,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,17 @@ PACKAGES = ("topologies", "controller", "workers", "testbed")
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MEMORY_BYTES = 4 * 2**30
 LOG_NAME = "kernel.log"
+
+
+@dataclass(frozen=True)
+class Attendant:
+    """Who deals with what comes from a kernel besides output: `hear` gets every message, None leaves them to us.
+
+    `lines` are for serial lines that the command inside opens itself; see `Guest`.
+    """
+
+    hear: Callable[[dict[str, Any]], None] | None = None
+    lines: Sequence[int] = ()
 
 
 def relaunch_if_needed(
@@ -112,10 +123,12 @@ def carry_out(
     reporter: Reporter | None = None,
     log_folder: Path | None = None,
     seed: int | None = None,
+    attend: Callable[[str, Path], AbstractContextManager[Attendant]] | None = None,
 ) -> int:
     """Boot the chosen kernel, run the command in it, and return its exit code; see `relaunch_if_needed`.
 
-    In virtual time all chance in there is drawn from `seed`.
+    In virtual time all chance in there is drawn from `seed`. `attend` is entered with the run id and the state folder
+    before the kernel is booted, and left when it is gone.
     """
     image = images.image(choice.kernel, seed)
     memory.check(memory_bytes)
@@ -126,11 +139,15 @@ def carry_out(
     try:
         place = Place(run_id, folder, folder / LOG_NAME)
         job = job_of(image, choice, command, writable, run_id)
-        with hostsettings.many_mappings(run_id) as said:
+        with (
+            attend(run_id, folder) if attend is not None else nullcontext(Attendant()) as attendant,
+            hostsettings.many_mappings(run_id) as said,
+        ):
             if said:
                 log.info("%s", said)
             on_clocks = reporter.clocks if reporter is not None else lambda *_: None
-            guest = Guest(image, job, place, lambda message: _relay(message, reporter), on_clocks)
+            hear = attendant.hear if attendant.hear is not None else lambda message: _relay(message, reporter)
+            guest = Guest(image, job, place, hear, on_clocks, attendant.lines)
             started_at = time.monotonic()
             status = guest.run(memory_bytes)
             _say_clocks(image, guest, time.monotonic() - started_at)
@@ -158,6 +175,7 @@ def job_of(image: images.Image, choice: Choice, command: Sequence[str], writable
         virtual_time=image.virtual_time,
         modules=str(image.modules) if image.modules is not None else None,
         run_id=run_id,
+        pid=os.getpid(),
     )
 
 

@@ -17,13 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.emulation.state import STATE_ROOT, owners
-from testbed.live.protocol import SOCKET, Done, Event, Place, Snapshot, event_from_json, from_json
+from testbed.emulation.state import STATE_ROOT, last_end, owners
+from testbed.live.protocol import SOCKET, STARTING, Done, Event, Place, Snapshot, event_from_json, from_json
 from topologies import wire
 from topologies.errors import InputError, RingroadError
 
 TIMEOUT_S = 60.0
 """For a reply. The slowest change, of the arm, waits until all switches have confirmed."""
+
+NONE = "no live testbed runs on this machine"
 
 LinkRef = str | Sequence[str]
 """A link: its name, `a-b`, or (a, b)."""
@@ -32,8 +34,8 @@ LinkRef = str | Sequence[str]
 class NoTestbed(RingroadError):
     """No live testbed runs on this machine."""
 
-    def __init__(self, why: str = "no live testbed runs on this machine") -> None:
-        super().__init__(why, "bring one up: ringroad up mesh4 --workers --detach")
+    def __init__(self, why: str = NONE, remedy: str = "bring one up: ringroad up mesh4 --workers --detach") -> None:
+        super().__init__(why, remedy)
 
 
 def find_socket() -> Path:
@@ -41,13 +43,22 @@ def find_socket() -> Path:
     if os.geteuid() != 0:
         raise RingroadError("only root can reach the testbed", "run it as root: sudo .venv/bin/ringroad …")
     sockets = {STATE_ROOT / run_id / SOCKET: owner for run_id, owner in owners().items()}
-    found = [(path, owner is not None and owner.alive) for path, owner in sockets.items() if path.exists()]
+    names = (SOCKET, STARTING)
+    found = [
+        (path, owner is not None and owner.alive)
+        for path, owner in sockets.items()
+        if any(path.with_name(name).exists() for name in names)
+    ]
+    for path, alive in found:
+        if alive and path.exists():
+            return path
     for path, alive in found:
         if alive:
-            return path
+            raise NoTestbed(f"a testbed is coming up, run {path.parent.name}", "wait until ringroad up says that it is")
     if found:
         raise RingroadError("the testbed that ran here was killed", "remove what is left of it: ringroad clean")
-    raise NoTestbed
+    ended = last_end()
+    raise NoTestbed(f"{NONE}; {ended}") if ended else NoTestbed
 
 
 class Client:

@@ -5,44 +5,30 @@ Blocks until somebody asks for the end, a signal comes, or a process dies that i
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import select
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
-from testbed.emulation.processes import Process, ProcessDied, Watch, end_of_log
+from testbed.emulation.processes import ProcessDied, Watch
+from testbed.kernels import inside
 from testbed.live.hub import Hub
 from testbed.live.loop import Loop, LoopSettings
 from testbed.live.network import LiveNetwork
 from testbed.live.operations import REORDERING_ARMS, Operations, Parts
-from testbed.live.protocol import SOCKET, Control, DownEvent, FaultEvent
+from testbed.live.protocol import SOCKET, Control, DownEvent
 from testbed.live.server import Server
+from testbed.live.showing import DashboardSettings, start_dashboard
 from testbed.live.steering import MOVING_ARMS, STILL, Steering
 from testbed.live.tracing import LiveTrace, Tracing
-from topologies.errors import RingroadError
 from topologies.model import Wan
 
 log = logging.getLogger(__name__)
-
-DASHBOARD_S = 20.0
-"""How long the dashboard may take to listen."""
-
-
-@dataclass(frozen=True)
-class DashboardSettings:
-    """`listen`: [ADDRESS:]PORT, on 127.0.0.1 unless it says otherwise; port 0 takes a free one."""
-
-    listen: str = "0"
-    token_file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +106,10 @@ def _assembled(
     if settings.trace is not None:
         tracing.start(settings.trace)
     started = time.strftime("%Y-%m-%d %H:%M:%S")
-    parts = Parts(bed, hub, network, steering, tracing, loops[0] if loops else None, stop.set, started)
+    booted = inside.job()
+    run_id, pid = (bed.run_id, os.getpid()) if booted is None else (booted.run_id, booted.pid)
+    loop = loops[0] if loops else None
+    parts = Parts(bed, hub, network, steering, tracing, loop, stop.set, started, run_id, pid)
     stack.enter_context(Server(bed.state / SOCKET, Operations(parts), hub))
     return parts
 
@@ -128,30 +117,6 @@ def _assembled(
 def _show(parts: Parts, settings: DashboardSettings, stack: ExitStack) -> None:
     """Start the dashboard. The testbed does not depend on it: where it dies, people are told."""
 
-    def gone(_: ProcessDied) -> None:
-        parts.dashboard = None
-        parts.hub.publish(
-            FaultEvent, "the dashboard has died; begin another: ringroad dashboard", what="dashboard", targets=()
-        )
-
-    process, parts.dashboard = start_dashboard(parts.bed, settings)
-    stack.enter_context(Watch([process], on_death=gone))
-
-
-def start_dashboard(bed: Testbed, settings: DashboardSettings) -> tuple[Process, str]:
-    """The dashboard as a process of its own, which talks to the control socket like anybody; and its address."""
-    readable, writable = os.pipe()
-    log_file = bed.log_folder / "dashboard.log"
-    command = [sys.executable, "-m", "testbed.live.web", "--socket", str(bed.state / SOCKET)]
-    command += ["--listen", settings.listen]
-    command += ["--token-file", str(settings.token_file)] if settings.token_file else []
-    try:
-        process = bed.start("dashboard", command, log_file, stdout=writable)
-    finally:
-        os.close(writable)
-    with os.fdopen(readable) as said:
-        line = said.readline() if select.select([said], [], [], DASHBOARD_S)[0] else ""
-    if not line:
-        said = "\n".join(f"    {each}" for each in end_of_log(log_file))
-        raise RingroadError(f"the dashboard did not start; the end of its log:\n{said}", "leave --dashboard out")
-    return process, str(json.loads(line)["address"])
+    bed = parts.bed
+    process, parts.dashboard = start_dashboard(bed.start, bed.state / SOCKET, bed.log_folder, settings)
+    stack.enter_context(Watch([process], on_death=lambda _: parts.show_at(None)))

@@ -5,13 +5,13 @@ Everything that could be wrong with a request is found before anything is done, 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.bed import Testbed
+from testbed.kernels.inside import ran_on
 from testbed.live import requests as ask
 from testbed.live.hub import Hub
 from testbed.live.loop import Loop
@@ -21,6 +21,7 @@ from testbed.live.protocol import (
     ArmEvent,
     Done,
     FaultEvent,
+    KernelInfo,
     LinkInfo,
     Place,
     Ring,
@@ -43,7 +44,10 @@ Act = Callable[[], tuple[str, list[str]]]
 
 @dataclass
 class Parts:
-    """What a live testbed is made of. `loop` is None without workers; `stop` begins to take it down."""
+    """What a live testbed is made of. `loop` is None without workers; `stop` begins to take it down.
+
+    `run_id` and `pid` are those that the machine knows it by: in a user-mode kernel, of who booted that.
+    """
 
     bed: Testbed
     hub: Hub
@@ -53,7 +57,16 @@ class Parts:
     loop: Loop | None
     stop: Callable[[], None]
     started: str
+    run_id: str
+    pid: int
     dashboard: str | None = None
+
+    def show_at(self, address: str | None) -> None:
+        """The dashboard is there; None: it has died, which people are told."""
+        self.dashboard = address
+        if address is None:
+            text = "the dashboard has died; begin another: ringroad dashboard"
+            self.hub.publish(FaultEvent, text, what="dashboard", targets=())
 
 
 class Operations:
@@ -84,8 +97,8 @@ class Operations:
         return Snapshot(
             protocol=PROTOCOL,
             now=time.monotonic(),
-            run_id=parts.bed.run_id,
-            pid=os.getpid(),
+            run_id=parts.run_id,
+            pid=parts.pid,
             started=parts.started,
             wan=wan.name,
             sites=tuple(self._site(site) for site in wan.sites),
@@ -98,6 +111,7 @@ class Operations:
             trace=parts.tracing.state,
             notes=tuple(parts.bed.notes),
             dashboard=parts.dashboard,
+            kernel=KernelInfo(**ran_on()),
             **recent,
         )
 
@@ -152,6 +166,8 @@ class Operations:
                 return lambda: self._t_wan(request.period)
             case ask.Trace():
                 return self._trace(request)
+            case ask.Dashboard():
+                return lambda: self._dashboard(request.address)
             case ask.Down():
                 return self._down
         raise InputError("this changes nothing that could be checked", value=getattr(request, "op", None))
@@ -266,6 +282,10 @@ class Operations:
             raise RingroadError("no trace has been given", "give one: ringroad trace FILE")
         return lambda: (tracing.start(trace), [])
 
+    def _dashboard(self, address: str | None) -> tuple[str, list[str]]:
+        self._parts.show_at(address)
+        return ("the dashboard is there" if address else "the dashboard is not there any more"), []
+
     def _down(self) -> tuple[str, list[str]]:
         self._parts.stop()
-        return "the testbed is being taken down", [self._parts.bed.run_id]
+        return "the testbed is being taken down", [self._parts.run_id]

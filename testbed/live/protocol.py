@@ -18,6 +18,9 @@ PROTOCOL = 1
 SOCKET = "control.sock"
 """Name of the control socket in the state folder of the run."""
 
+STARTING = "starting"
+"""Name of a file in the state folder of a testbed that comes up in another kernel, and then is up."""
+
 KEPT_COLLECTIVES = 240
 KEPT_LOG = 200
 """How much of the past a snapshot tells."""
@@ -168,6 +171,16 @@ class Move:
     target: str
     before: tuple[str, ...]
     after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """The kernel that the WAN is emulated on: `native` or `uml`, its version, what that means for time, and why it."""
+
+    kernel: str
+    version: str
+    mode: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -348,6 +361,7 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     dashboard: str | None = None
     """The address of the dashboard, if there is one."""
+    kernel: KernelInfo | None = None
 
 
 @dataclass(frozen=True)

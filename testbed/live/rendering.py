@@ -48,6 +48,8 @@ def _head(snapshot: Snapshot) -> Iterator[str]:
         yield f"ring: {' → '.join(snapshot.ring.order)}  (changed {snapshot.ring.epoch} times{pinned})"
     if trace.name is not None:
         yield f"trace: {trace.name}, {'playing' if trace.playing else 'stopped'}"
+    if (kernel := snapshot.kernel) is not None:
+        yield f"kernel: {kernel.kernel} ({kernel.mode}), Linux {kernel.version}"
     if snapshot.dashboard is not None:
         yield f"dashboard: {snapshot.dashboard}"
     yield from (f"note: {note}" for note in snapshot.notes)

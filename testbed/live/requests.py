@@ -141,6 +141,13 @@ class Trace(Request):
     trace: dict[str, Any] | Annotated[str, Field(max_length=4096)] | None = None
 
 
+class Dashboard(Request):
+    """Where the testbed's own dashboard is; without an address, that it has died. For who started it."""
+
+    op: Literal["dashboard"]
+    address: ShortText | None = None
+
+
 class Down(Request):
     """Take the testbed down."""
 
@@ -201,7 +208,7 @@ KINDS: dict[str, type[Request]] = {
     kind.model_fields["op"].annotation.__args__[0]: kind  # type: ignore[union-attr]
     for kind in (
         *(Fail, Heal, Blackhole, Shape, Flap, Crash, Restart, Isolate, Arm, Reorder, RingOrder, TWan, Trace),
-        *(Down, Snapshot, Subscribe, Names, Where, Check),
+        *(Dashboard, Down, Snapshot, Subscribe, Names, Where, Check),
     )
 }
 """Every request by its `op`."""

@@ -20,6 +20,7 @@ from testbed.dynamics.player import Player
 from testbed.dynamics.timeline import Instant, timeline
 from testbed.dynamics.tracefile import read_rows
 from testbed.dynamics.traces import FileSpec, Row, TraceSpec, covered, generate, trace_faults
+from testbed.kernels.inside import as_seen_here
 from testbed.live.hub import Hub
 from testbed.live.network import LiveNetwork
 from testbed.live.protocol import FaultEvent, TraceEvent, TraceState, is_written_out
@@ -114,7 +115,7 @@ class Tracing:
 
     def read(self, given: Mapping[str, Any] | str) -> LiveTrace:
         """Without playing it."""
-        return read_trace(given, self._network.wan, self._seed, elsewhere=True)
+        return read_trace(_as_seen_here(given), self._network.wan, self._seed, elsewhere=True)
 
     def start(self, trace: LiveTrace | None) -> str:
         """Play it from its beginning; None: the one that was given before. RingroadError if there is none."""
@@ -179,6 +180,14 @@ class Tracing:
     def _tell(self, text: str) -> str:
         self._hub.publish(TraceEvent, text, trace=self.state)
         return text
+
+
+def _as_seen_here(given: Mapping[str, Any] | str) -> Mapping[str, Any] | str:
+    """The same, its file as it is seen from the kernel that the testbed runs on."""
+    if isinstance(given, str):
+        return given if is_written_out(given) else as_seen_here(given)
+    path = given.get("path")
+    return {**given, "path": as_seen_here(path)} if isinstance(path, str) else given
 
 
 class _Rates:

@@ -16,6 +16,8 @@ from testbed.cli import app
         (("up", "mesh4", "--source", "probe"), "remedy: add --workers"),
         (("up", "mesh4", "--t-wan", "nan"), "(got 'nan')\n  remedy: write it like 25ms"),
         (("up", "mesh4", "--dashboard", "--listen", "127.0.0.1:8_0"), "ADDRESS:PORT"),
+        (("up", "mesh4", "--kernel", "exact"), "remedy: take uml"),
+        (("demo", "--kernel", "exact"), "remedy: take uml"),
         (("demo", "--once"), "ringroad demo --tour --once"),
         (("capture", "a", "b", "--for", "-1s"), "--for"),
         (("capture", "a", "b", "--for", "9e99h"), "--for"),

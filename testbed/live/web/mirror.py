@@ -59,13 +59,18 @@ class Mirror:
         self._history: deque[Event] = deque(past)
         self._carried: Event | None = None
 
+    @property
+    def now(self) -> float:
+        """The testbed's clock when it told this."""
+        return self._snapshot.now
+
     def scene(self) -> dict[str, Any]:
         """What does not change as long as the testbed runs."""
         return events.scene(
             self.wan,
             mode="live",
             title=self._snapshot.wan,
-            subtitle=f"run {self._snapshot.run_id}",
+            subtitle=f"run {self._snapshot.run_id}{_on(self._snapshot.kernel)}",
             began_at=self._began_at,
             size_bytes=self._snapshot.workers.size_bytes,
         )
@@ -162,6 +167,10 @@ class Mirror:
     def _workers(self, at: float, workers: protocol.Workers) -> Event:
         crashed = self._numbers.route(workers.crashed)
         return {"kind": "workers", "at": at, "state": workers.state, "crashed": crashed, "reason": workers.reason}
+
+
+def _on(kernel: protocol.KernelInfo | None) -> str:
+    return "" if kernel is None else f", on {kernel.mode} (Linux {kernel.version})"
 
 
 def _settings(at: float, control: protocol.Control) -> Event:
