@@ -117,7 +117,11 @@ def living_runs() -> set[str]:
 
 def note_end(run_id: str, why: str) -> None:
     """Leave word, for who asks later where it is, that a run has ended by itself. Forgotten by `forget_end`."""
-    ended = {"run_id": run_id, "why": why, "at": time.strftime("%Y-%m-%d %H:%M:%S")}
+    ended = {
+        "run_id": run_id,
+        "why": why.partition("; the end of ")[0].strip().partition("\n")[0],
+        "at": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
     with suppress(OSError):
         ENDED_FILE.write_text(json.dumps(ended))
 

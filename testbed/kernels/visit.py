@@ -106,16 +106,23 @@ class Visit:
     def _tell_all(self) -> None:
         os.eventfd_read(self._wake)
         while self._to_tell:
-            wire.send(self._connection, self._to_tell.popleft())
+            self._tell(self._to_tell.popleft())
 
     def _put_in(self, source: int) -> bool:
         """Some input; False at its end."""
         piece = os.read(source, PIECE_BYTES)
         if not piece:
-            wire.send(self._connection, {"event": "input_end"})
+            self._tell({"event": "input_end"})
             return False
         self._under_way += len(piece)
-        wire.send(self._connection, {"event": "input", "data": b64encode(piece).decode()})
+        return self._tell({"event": "input", "data": b64encode(piece).decode()})
+
+    def _tell(self, message: dict[str, Any]) -> bool:
+        """Whether anybody heard it. A program that has ended says so before it hangs up: that is still to be read."""
+        try:
+            wire.send(self._connection, message)
+        except wire.ConnectionLost:
+            return False
         return True
 
     def _hear(self, sinks: dict[str, Sink]) -> None:

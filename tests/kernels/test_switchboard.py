@@ -37,7 +37,7 @@ def exchange(folder, serve):
     inner, outer = Switchboard(far.fileno(), {"serve": connected}), Switchboard(near.fileno())
     outer.listen(folder / "outer", "serve")
     outer.listen(folder / "nothing", "nobody")
-    with near, far, listener, closing(outer), closing(inner):
+    with near, listener, closing(outer), far, closing(inner):
         inner.start()
         outer.start()
         yield far

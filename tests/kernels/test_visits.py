@@ -1,10 +1,12 @@
 """A program at the other end of a connection as if it were here: streams, input, terminal, signals, exit status."""
 
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from contextlib import closing, contextmanager
 
@@ -29,7 +31,7 @@ def served(folder):
     near, far = socket.socketpair()
     inner, outer = Switchboard(far.fileno(), {"programs": programs.connect}), Switchboard(near.fileno())
     outer.listen(folder / "programs.sock", "programs")
-    with near, far, closing(outer), closing(inner):
+    with near, closing(outer), far, closing(inner):
         inner.start()
         outer.start()
         yield folder / "programs.sock"
@@ -121,6 +123,29 @@ def test_a_visitor_who_is_killed_takes_his_program_with_him(path):
     process.kill()
     process.communicate()
     eventually(lambda: not os.path.exists(f"/proc/{pid}"), 20)  # noqa: PTH110
+
+
+def test_on_a_terminal_every_key_goes_to_the_program_and_the_terminal_is_as_before_afterwards(path):
+    program = (
+        "import os, sys\nfrom pathlib import Path\nfrom testbed.kernels.visit import carry_here\n"
+        "sys.exit(carry_here(Path(sys.argv[1]), ['sh', '-c', 'trap \"echo caught; exit 4\" INT; echo up; sleep 60'],"
+        " os.environ))\n"
+    )
+    screen, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdin=terminal, stdout=terminal, stderr=terminal
+    )
+    seen = b""
+    while b"up\r\n" not in seen:
+        seen += os.read(screen, 1000)
+    os.write(screen, b"\x03")  # Ctrl-C, which is a key like any other here and an interrupt there
+    assert process.wait(20) == 4
+    while b"caught\r\n" not in seen:
+        seen += os.read(screen, 1000)
+    assert termios.tcgetattr(terminal) == before
+    for each in (screen, terminal):
+        os.close(each)
 
 
 def test_a_pipe_that_nobody_reads_ends_the_program(path):

@@ -51,8 +51,8 @@ def test_one_whose_process_was_killed_is_told_with_the_remedy(name):
 
 
 def test_how_the_last_one_ended_by_itself_is_told_until_it_is_forgotten():
-    state.note_end("k3f9", "the user-mode kernel (pid 7) has died")
-    with pytest.raises(NoTestbed, match=r"run k3f9 ended by itself at .*: the user-mode kernel \(pid 7\) has died"):
+    state.note_end("k3f9", "the user-mode kernel (pid 7) has died; the end of its console:\n    exit")
+    with pytest.raises(NoTestbed, match=r"run k3f9 ended by itself at .*: the user-mode kernel \(pid 7\) has died\n"):
         find_socket()
     assert state.forget_end()
     assert not state.forget_end()
