@@ -47,6 +47,20 @@ def test_a_ring_takes_what_its_links_take(tmp_path, monkeypatch):
     assert times_s == pytest.approx([0.50332 * 1.0075] * 2, rel=0.01)
 
 
+def test_chance_inside_is_that_of_the_seed(tmp_path):
+    def drawn(seed):
+        file = tmp_path / f"drawn-{seed}"
+        command = ["dd", "if=/dev/urandom", f"of={file}", "bs=16", "count=1", "status=none"]
+        assert carry_out(Choice(Kernel.EXACT, "asked for"), command, writable=[tmp_path], seed=seed) == 0
+        return file.read_bytes()
+
+    seven = drawn(7)
+
+    assert drawn(7) == seven
+    assert drawn(8) != seven
+    assert drawn(None) == drawn(1) != seven
+
+
 def test_a_round_trip_takes_its_delays(tmp_path, monkeypatch):
     found = measured(tmp_path, monkeypatch, "ping", "--delay=0.010", "--rate=1e9", "--count=20")
 
