@@ -12,7 +12,7 @@ import typer
 from testbed.commands.options import AsJson, KernelOption
 from testbed.interruption import INTERRUPTED_EXIT_CODE, interruptible
 from testbed.kernels.choosing import Kernel
-from topologies.errors import InputError, RingroadError
+from topologies.errors import InputError, RingroadError, did_you_mean
 
 if TYPE_CHECKING:
     from testbed.execution.arm import Program
@@ -104,7 +104,7 @@ def execute(
     if quiet:
         logging.getLogger().setLevel(logging.WARNING)
     step_pattern(step or STEP)
-    arms = _arms(arm)
+    arms = arms_named(arm)
     longest_s = timeout_s(timeout)
     if experiment is not None:
         _refuse_beside_a_file(context)
@@ -138,11 +138,15 @@ def _trace_from(given: str) -> From:
     return cast("From", given)
 
 
-def _arms(given: list[str] | None) -> list[str] | None:
-    """Every arm that is named, once, in the order given; None if none is."""
+def arms_named(given: list[str] | None) -> list[str] | None:
+    """Every arm that is named, once, in the order given; None if none is. InputError for what is no arm."""
     if not given:
         return None
     names = [name.strip() for each in given for name in each.split(",")]
+    for name in names:
+        if name not in (*ARMS, "all"):
+            remedy = did_you_mean(name, [*ARMS, "all"])
+            raise InputError("not one of the choices", place="--arm", value=name, remedy=remedy)
     return list(dict.fromkeys(arm for name in names for arm in (ARMS if name == "all" else (name,))))
 
 

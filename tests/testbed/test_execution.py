@@ -12,6 +12,7 @@ import pytest
 from waiting import eventually
 
 from testbed.arm import Trace
+from testbed.commands.exec import arms_named
 from testbed.emulation.processes import Watch
 from testbed.emulation.state import start_ticks
 from testbed.execution.asked import from_file, from_options
@@ -130,6 +131,16 @@ def test_what_is_wrong_is_said_in_words_of_the_options(given, says):
     with pytest.raises(InputError, match=r"^(?!.*options:)") as caught:
         asked(**given)
     assert says in str(caught.value)
+
+
+def test_an_arm_that_does_not_exist_is_refused_by_the_name_of_its_option():
+    with pytest.raises(InputError, match=r"^--arm: not one of the choices \(got 'jonit'\)") as caught:
+        arms_named(["static,jonit"])
+    assert caught.value.remedy == "did you mean 'joint'?"
+
+
+def test_all_arms_are_named_at_once_and_none_twice():
+    assert arms_named(["ccl", "all"]) == ["ccl", "static", "wan", "joint"]
 
 
 def test_a_crash_that_is_over_is_refused_for_a_program_whose_processes_do_not_come_back(tmp_path):
