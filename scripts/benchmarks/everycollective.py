@@ -6,12 +6,13 @@ A size is what nccl-tests calls one: 8 MiB of all_gather are four shards of 2 Mi
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from benchmarks import promises, schedules
 from benchmarks.collectives import RATE_BPS, job_on, workers_of
 from benchmarks.figure import Figure, Reach, figure, figures_of
+from benchmarks.virtual import in_virtual_time
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
 from testbed.perf.rows import Row
@@ -93,8 +94,9 @@ def _order_switch(bed: Testbed, workers: WorkersClient) -> Iterator[Figure]:
     yield figure(label, statistics.median(ratios), "", "the one before", Reach(at_most=1.02))
 
 
-PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
+PARTS: tuple[Callable[[], Iterable[Figure]], ...] = (
     collectives_on_mesh4,
+    in_virtual_time(collectives_on_mesh4),
     schedules.schedules_against_the_best_ring,
     promises.promised_and_kept,
     schedules.solver_times,
@@ -103,5 +105,5 @@ PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (
 
 
 def measure(say: Callable[[str], None]) -> Iterator[Figure]:
-    """Every collective against limits and stock gloo, schedules beyond the ring, the solver; under 10 minutes."""
+    """Every collective against limits and stock gloo, schedules beyond the ring, the solver; about 10 minutes."""
     yield from figures_of(PARTS, say)

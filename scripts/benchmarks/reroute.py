@@ -18,6 +18,7 @@ from benchmarks import decisions, spanningtree, survival
 from benchmarks.control import load
 from benchmarks.decisions import wiring_of
 from benchmarks.figure import Figure, Part, Reach, figure, figures_of, percentile
+from benchmarks.virtual import in_virtual_time
 from controller.client import EventStream
 from controller.engine import network_of
 from controller.settings import ControllerConfig, ControllerSettings
@@ -192,6 +193,7 @@ PARTS: tuple[Part, ...] = (
     rules_per_switch,
     survival.restarts,
     adjacent_link_down,
+    in_virtual_time(adjacent_link_down),
     remote_link_down,
     planned_moves,
     capacity_drops,
