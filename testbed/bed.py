@@ -310,8 +310,8 @@ class Testbed:
             site.site: Dc(site, self._network.host(site.site).pid, self._ledger, self.log_folder)
             for site in self.plan.sites.values()
         }
-        self._indexes = interfaces.indexes(netlink, {e: port.interface for e, port in self.plan.ports.items()})
-        self._switch_indexes = interfaces.indexes(netlink, {name: name for name in self._network.switch_interfaces()})
+        self._indexes = interfaces.indexes({e: port.interface for e, port in self.plan.ports.items()})
+        self._switch_indexes = interfaces.indexes({name: name for name in self._network.switch_interfaces()})
         self._ready_switches()
         self._shaper = Shaper(self._indexes, self.capabilities.netem)
         self._undo.append(self._shaper.close)

@@ -5,6 +5,7 @@ It knows nothing of rates (`shaper`), of routes (the controller) or of processes
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -35,7 +36,7 @@ class Network:
         for site in self.plan.sites.values():
             temporary = f"{site.host}-e0"
             interfaces.add_pair(netlink, site.host_port, temporary)
-            index = interfaces.index_of(netlink, temporary)
+            index = socket.if_nametoindex(temporary)
             netlink.link("set", index=index, ifname="eth0", address=site.mac, net_ns_pid=self.host(site.site).pid)
         for link in self.plan.wan.links:
             forward, backward = self.plan.link_ports(link)
@@ -91,7 +92,7 @@ class Network:
         interfaces.switch_off_offloads(names)
         for name in names:
             interfaces.silence(name)
-            netlink.link("set", index=interfaces.index_of(netlink, name), state="up")
+            netlink.link("set", index=socket.if_nametoindex(name), state="up")
 
     def _tell_mininet(self) -> None:
         for site in self.plan.sites.values():
