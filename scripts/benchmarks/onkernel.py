@@ -29,6 +29,8 @@ from topologies.wanfile import load_wan
 SHORTEST = ControllerSettings(policy="shortest")
 ENDS = ("near", "far")
 SAMPLE_S = 0.1
+DATAGRAM_BYTES, UDP_HEADERS_BYTES = 8192, 8 + 20 + 14
+"""Of UDP, IPv4 and Ethernet."""
 
 
 def ring(asked: argparse.Namespace) -> dict[str, Any]:
@@ -99,6 +101,22 @@ def flow(asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def offered(asked: argparse.Namespace) -> dict[str, Any]:
+    """UDP over one link, `--excess` times what it carries: bit/s that arrived, with the headers that the link counts."""
+    with _one_link(asked) as bed, pinned_to_edges(bed):
+        server = bed.dc(ENDS[1]).popen(["iperf3", "--server", "--one-off"])
+        time.sleep(1.0)
+        command = ["iperf3", "--client", bed.dc(ENDS[1]).ip, "--udp", "--bitrate", f"{asked.rate * asked.excess:.0f}"]
+        command += ["--length", str(DATAGRAM_BYTES), "--time", str(asked.seconds), "--omit", "1", "--json"]
+        said = bed.dc(ENDS[0]).run(command, timeout_s=60 + asked.seconds).stdout
+        server.wait()
+    found = json.loads(said)
+    if "error" in found:
+        raise RingroadError(f"iperf3: {found['error']}")
+    payload_bps = found["end"]["sum_received"]["bits_per_second"]
+    return {"arrived_bps": payload_bps * (DATAGRAM_BYTES + UDP_HEADERS_BYTES) / DATAGRAM_BYTES}
+
+
 def _wan(name: str) -> Wan:
     """A built-in WAN, or with `mesh:N` one of N sites that are all joined to each other."""
     kind, _, count = name.partition(":")
@@ -124,7 +142,12 @@ def _one_link(asked: argparse.Namespace, tcp: TcpSettings = TcpSettings()) -> Te
     return Testbed(Wan("pair", (Site(near), Site(far)), (link,)), controller=None, tcp=tcp)
 
 
-MEASUREMENTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"ring": ring, "ping": ping, "flow": flow}
+MEASUREMENTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "ring": ring,
+    "ping": ping,
+    "flow": flow,
+    "offered": offered,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=2, help="collectives, or pings")
     parser.add_argument("--warmup", type=int, default=1, help="collectives that do not count")
     parser.add_argument("--seconds", type=int, default=60, help="of the flow")
+    parser.add_argument("--excess", type=float, default=1.2, help="times the rate that is offered")
     parser.add_argument("--control", default="reno", help="congestion control of the flow")
     return parser
 
