@@ -102,7 +102,7 @@ def flow(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def offered(asked: argparse.Namespace) -> dict[str, Any]:
-    """UDP over one link, `--excess` times what it carries: bit/s that arrived, with the headers that the link counts."""
+    """UDP over one link, `--excess` times what it carries: bit/s that arrived, headers included."""
     with _one_link(asked) as bed, pinned_to_edges(bed):
         server = bed.dc(ENDS[1]).popen(["iperf3", "--server", "--one-off"])
         time.sleep(1.0)

@@ -38,10 +38,10 @@ ALONE = (
 """A process namespace, which dies with the process that made it and takes along all that the kernel has started."""
 
 IN_VIRTUAL_TIME, IN_REAL_TIME = '"$@"; exit $?', 'renice -n -15 -p $$ >&- 2>&-; "$@"; exit $?'
-"""The shell is the first process: the kernel ends itself by signals, which the first process of a namespace does not get.
+"""The shell is the first process: the kernel ends itself by signals, which that of a namespace does not get.
 
-In real time it goes before whatever else the machine has to do, where that is allowed: a queue whose timer fires late
-has lost what its link might have carried meanwhile.
+In real time it goes before what else the machine has to do, where that is allowed: a queue whose timer fires late has
+lost what its link might have carried meanwhile. Not with a real-time priority: that is taken away for 50 ms a second.
 """
 
 LOOK_EVERY_S = 1.0
