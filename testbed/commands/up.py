@@ -222,6 +222,8 @@ def bring_up(settings: LiveSettings, choice: Choice | None, on_ready: Callable[[
         if choice is None:
             return foreground(settings, lambda parts: is_up(_running(parts)), lambda: run_id != "")
         code, why = _elsewhere(settings, choice, is_up)
+        if run_id and not why and code not in (0, INTERRUPTED_EXIT_CODE):
+            raise RingroadError(f"the testbed inside ended with status {code}", "ringroad up starts another")
         if run_id and why:
             state.note_end(run_id, why)
         return code

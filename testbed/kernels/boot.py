@@ -37,7 +37,8 @@ ALONE = (
 )
 """A process namespace, which dies with the process that made it and takes along all that the kernel has started."""
 
-IN_VIRTUAL_TIME, IN_REAL_TIME = '"$@"; exit $?', 'renice -n -15 -p $$ >&- 2>&-; "$@"; exit $?'
+IN_VIRTUAL_TIME = '"$@"; exit $?'
+IN_REAL_TIME = '{ renice -n -15 -p $$; echo -15 >/proc/self/autogroup; } >/dev/null 2>&1; "$@"; exit $?'
 """The shell is the first process: the kernel ends itself by signals, which that of a namespace does not get.
 
 In real time it goes before what else the machine has to do, where that is allowed: a queue whose timer fires late has
@@ -45,6 +46,8 @@ lost what its link might have carried meanwhile. Not with a real-time priority: 
 """
 
 LOOK_EVERY_S = 1.0
+AWAY_S = 5.0
+"""Longer between two looks, and it was this process that stood still: what the kernel has said meanwhile is unread."""
 MORE_LINES = 3
 """The first serial line that a caller may have for itself."""
 
@@ -161,10 +164,14 @@ class Guest:
         try:
             for source in (ended, *sinks):
                 selector.register(source, selectors.EVENT_READ)
+            looked_at = time.monotonic()
             while selector.get_map().get(ended) is not None:
                 try:
                     for key, _ in selector.select(LOOK_EVERY_S):
                         self._serve_one(key.fd, ended, sinks, selector)
+                    if time.monotonic() - looked_at > AWAY_S:
+                        self.stillness.heard()
+                    looked_at = time.monotonic()
                     self._look()
                 except KeyboardInterrupt:
                     self._kill_at = time.monotonic() + ENDING_S

@@ -139,7 +139,7 @@ def set_up(job: Job) -> None:
 
 def _open_line(path: str) -> int:
     line = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    tty.setraw(line)
+    tty.setraw(line, termios.TCSANOW)  # what was written before it was opened stays
     return line
 
 

@@ -27,7 +27,7 @@ def check(needed_bytes: int) -> None:
     if available < needed_bytes:
         raise RingroadError(
             f"the user-mode kernel needs {format_size(needed_bytes)} of memory, and {format_size(available)} are free",
-            "end other programs, or give a smaller payload or fewer DCs",
+            "end other programs, give a smaller payload or fewer DCs, or take this machine's own with --kernel native",
         )
     if not os.path.ismount(SHARED_MEMORY):
         return

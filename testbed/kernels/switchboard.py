@@ -152,7 +152,7 @@ class Switchboard:
 
     def _serve_line(self, events: int) -> None:
         if events & WRITE and (count := min(PIECE_BYTES, self._multiplexer.may_write())):
-            with suppress(BlockingIOError):
+            with suppress(OSError):  # that the other end is gone is read below
                 self._multiplexer.wrote(os.write(self._line, self._multiplexer.outgoing[:count]))
         if events & READ:
             piece = _read(self._line)

@@ -167,19 +167,28 @@ def carry_here(path: Path, command: Sequence[str], environment: Mapping[str, str
     """With this process's own input and output, and its terminal if both are one; the exit status."""
     with Visit(path, command, environment) as visit, signals_passed_on(visit, {each: each for each in FORWARDED}):
         output, errors = _writer(sys.stdout.fileno()), _writer(sys.stderr.fileno())
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        source = _source()
+        if source is None or not (os.isatty(source) and sys.stdout.isatty()):
             try:
-                return visit.carry(sys.stdin.fileno(), output, errors)
+                return visit.carry(source, output, errors)
             except BrokenPipeError:  # Nobody reads on: what a program here would end of.
                 return 128 + signal.SIGPIPE
         signal.signal(signal.SIGWINCH, lambda *_: visit.resized(*_window()))
         before = termios.tcgetattr(sys.stdin)
         try:
             tty.setraw(sys.stdin)
-            return visit.carry(sys.stdin.fileno(), output, errors, _window())
+            return visit.carry(source, output, errors, _window())
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
             signal.signal(signal.SIGWINCH, signal.SIG_DFL)
+
+
+def _source() -> int | None:
+    """Standard input, unless there is none or it is a terminal that others have: in the background nothing is read."""
+    if sys.stdin is None:
+        return None
+    source = sys.stdin.fileno()
+    return None if os.isatty(source) and os.tcgetpgrp(source) != os.getpgrp() else source
 
 
 def _window() -> tuple[int, int]:

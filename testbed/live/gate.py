@@ -27,7 +27,8 @@ LIVE = "live"
 FAILED = "failed"
 """The message that the testbed ends by itself, and why."""
 
-WHY_LETTERS = 800
+WHY_LETTERS = 500
+"""Of six bytes each at most, as JSON: a message holds 3500."""
 
 
 class Gate:

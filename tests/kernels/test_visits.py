@@ -157,3 +157,19 @@ def test_a_pipe_that_nobody_reads_ends_the_program(path):
     assert process.stdout.read(2) == b"y\n"
     process.stdout.close()
     assert process.wait(20) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize(("group", "source"), [("", "0"), ("process_group=0", "None")])
+def test_a_terminal_is_read_by_who_has_it_and_by_nobody_in_the_background(tmp_path, group, source):
+    # given a shell's place on a terminal of its own, and a program started there, in front or in the background
+    said = tmp_path / "source"
+    program = f"from testbed.kernels import visit; open({str(said)!r}, 'w').write(str(visit._source()))"
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}], {group})"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", start])
+    # when it asks what to read
+    assert os.waitpid(pid, 0)[1] == 0
+    os.close(terminal)
+    # then
+    assert said.read_text() == source

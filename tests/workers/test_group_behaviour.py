@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ import torch.distributed as dist
 from ranks import run_ranks
 from test_group_conformance import Both
 from torch.distributed import ReduceOp
+from waiting import eventually
 
+from workers.backend.waiting import _Threads
 from workers.group import set_order
 
 
@@ -198,3 +201,65 @@ def test_results_are_the_same_in_every_order_of_the_ring():
             assert torch.equal(outputs[both.rank], mine)
 
     run_ranks(4, main)
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+def test_collectives_work_in_inference_mode(size):
+    def main() -> None:
+        with torch.inference_mode():
+            n, rank = dist.get_world_size(), dist.get_rank()
+            mine = torch.ones(size)
+            dist.all_reduce(mine)
+            assert (mine == n).all()
+            got = torch.empty(n * size)
+            dist.all_gather_single(got, torch.full((size,), float(rank)))
+            assert torch.equal(got.view(n, size)[:, 0], torch.arange(float(n)))
+            part = torch.empty(size)
+            dist.reduce_scatter_single(part, torch.ones(n * size))
+            assert (part == n).all()
+            given = torch.full((size,), float(rank))
+            dist.broadcast(given, 1)
+            assert (given == 1).all()
+            dist.barrier()
+
+    run_ranks(5, main)
+
+
+def test_small_equal_parts_go_the_same_way_whatever_their_strides():
+    def main() -> None:
+        n, rank = dist.get_world_size(), dist.get_rank()
+        given = torch.arange(n * n, dtype=torch.float32).view(n, n) + 100 * rank
+        got = torch.empty(n, n)
+        if rank == 0:
+            given, got = given.t().contiguous().t(), got.t()
+        dist.all_to_all_single(got, given)
+        expected = torch.stack([torch.arange(n * rank, n * rank + n) + 100.0 * source for source in range(n)])
+        assert torch.equal(got, expected)
+
+    run_ranks(3, main)
+
+
+def test_a_small_message_of_another_size_is_refused_by_name():
+    def main() -> None:
+        data = torch.ones(100 if dist.get_rank() == 0 else 50)
+        if dist.get_rank() == 0:
+            dist.broadcast(data, 0)
+        else:
+            with pytest.raises(RuntimeError, match="rank 0 has sent another size than the 200 bytes expected here"):
+                dist.broadcast(data, 0)
+
+    run_ranks(2, main)
+
+
+def test_what_waits_after_the_end_of_the_group_is_still_waited_for():
+    """An exit handler that runs after the group's own may have a last collective."""
+    # given a thread that waits for its next task, and then the end
+    threads = _Threads()
+    threads.start(lambda: None)
+    eventually(lambda: threads._idle)
+    threads.dismiss()
+    # when there is one more task
+    done = threading.Event()
+    threads.start(done.set)
+    # then
+    assert done.wait(10)

@@ -22,6 +22,7 @@ from workers.backend.automatic import AutomaticAgent
 from workers.backend.deathwatch import RankDied
 from workers.backend.journal import Journal
 from workers.backend.lane import Lane
+from workers.backend.mode import in_mode_of_caller
 from workers.backend.waiting import Waiting
 from workers.backend.work import Explain, RingWork, as_it_is
 from workers.breaking import break_connections
@@ -78,7 +79,7 @@ class Engine:
 
     def work(self, task: Task, result: Any) -> RingWork:
         """Queue what has to wait for everything before it, and breaks everything after it when it fails."""
-        work = RingWork(result)
+        work, task = RingWork(result), in_mode_of_caller(task)
         self.waiting.add(work)
         self._last = work
         self.background(lambda: work.complete(self._attempt(task)))

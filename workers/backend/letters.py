@@ -12,12 +12,18 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache, partial
 
 import torch
 from torch.distributed import ProcessGroupGloo, Work
 
 LETTER_BYTES = 16 * 1024
 """The largest. So much memory is kept ready for each rank that writes."""
+
+HEAD_BYTES = 8
+"""At the begin of a letter: how long it is, which gloo would compare if receives were not posted ahead."""
+
+PAPER_BYTES = HEAD_BYTES + LETTER_BYTES
 
 Tag = Callable[[int], int]
 """Of a letter's number, its tag of gloo's."""
@@ -35,6 +41,14 @@ class Letters:
         """By rank, of the letter that it is to write next: where that will lie, gloo's receive."""
         self._spare: list[torch.Tensor] = []
 
+    def send(self, data: torch.Tensor, to: int, tag: int) -> Callable[[], None]:
+        """A letter under a tag that was reserved; its text is copied now. What is returned blocks until it has left."""
+        text = data.detach().reshape(-1).view(torch.uint8)
+        letter = torch.cat([_head(text.numel()), text])
+        work = self._group.send([letter], to, tag)
+
+        return partial(_left, work, letter)
+
     def reserve(self, to: int) -> int:
         """The tag under which the next letter to that rank is sent, whenever that is."""
         return self._tag(next(self._sent[to]))
@@ -42,7 +56,7 @@ class Letters:
     def receive(self, into: torch.Tensor, source: int) -> Callable[[], None]:
         """The next letter from that rank, of as many bytes as `into` (contiguous) has, is for `into`.
 
-        What is returned blocks until it is there.
+        What is returned blocks until it is there. RuntimeError if it has another length.
         """
         with self._lock:
             number = self._expected[source]
@@ -52,7 +66,10 @@ class Letters:
 
         def open_it() -> None:
             work.wait()
-            into.copy_(paper[: into.numel()])
+            length = into.numel()
+            if not torch.equal(paper[:HEAD_BYTES], _head(length)):
+                raise RuntimeError(f"rank {source} has sent another size than the {length} bytes expected here")
+            into.copy_(paper[HEAD_BYTES : HEAD_BYTES + length])
             if len(self._spare) < self._group.size():
                 self._spare.append(paper)
 
@@ -66,5 +83,15 @@ class Letters:
                     self._posted[source] = self._post(source, number)
 
     def _post(self, source: int, number: int) -> tuple[torch.Tensor, Work]:
-        paper = self._spare.pop() if self._spare else torch.empty(LETTER_BYTES, dtype=torch.uint8)
+        paper = self._spare.pop() if self._spare else torch.empty(PAPER_BYTES, dtype=torch.uint8, device="cpu")
         return paper, self._group.recv([paper], source, self._tag(number))
+
+
+@lru_cache(maxsize=256)
+def _head(length: int) -> torch.Tensor:
+    return torch.frombuffer(bytearray(length.to_bytes(HEAD_BYTES, "little")), dtype=torch.uint8)
+
+
+def _left(work: Work, _: torch.Tensor) -> None:
+    """Keeps the letter until it has."""
+    work.wait()

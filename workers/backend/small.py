@@ -124,7 +124,7 @@ class Dissemination:
 
     def barrier(self) -> Callable[[], Rest]:
         """Takes its place among the others now; done when every rank has come to the begin of what is returned."""
-        return self._spread(torch.zeros((self._size, 1), dtype=torch.uint8))
+        return self._spread(torch.zeros((self._size, 1), dtype=torch.uint8, device="cpu"))
 
     def _rows(self, own: torch.Tensor) -> torch.Tensor:
         rows = own.new_empty((self._size, *own.shape))
@@ -162,7 +162,7 @@ class Dissemination:
 
         def send(step: int) -> Rest:
             part, to = parts[step]
-            return self._group.send([part], to, tags[step]).wait
+            return self._begin(part, to, tags[step])
 
         def begin() -> Rest:
             leaving = [send(step) for step in range(self._at_once)]
@@ -188,7 +188,12 @@ class Dissemination:
         return self._group.recv([into], source, ticket).wait
 
     def _send(self, data: torch.Tensor, to: int, ticket: int) -> Rest:
-        return self._group.send([data], to, self._tag(data, to, ticket)).wait
+        return self._begin(data, to, self._tag(data, to, ticket))
+
+    def _begin(self, data: torch.Tensor, to: int, tag: int) -> Rest:
+        if data.nbytes <= LETTER_BYTES:
+            return self._letters.send(data, to, tag)
+        return self._group.send([data], to, tag).wait
 
     def _tag(self, data: torch.Tensor, to: int, ticket: int) -> int:
         return self._letters.reserve(to) if data.nbytes <= LETTER_BYTES else ticket

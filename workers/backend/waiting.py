@@ -83,8 +83,8 @@ class _Threads:
     def dismiss(self) -> None:
         """At the end of the group."""
         self._is_over = True
-        for tasks in self._idle:
-            tasks.put(None)
+        while self._idle:
+            self._idle.pop().put(None)
 
     def _serve(self, tasks: _Tasks) -> None:
         """Keeps nothing alive after its end."""

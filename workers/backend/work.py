@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import torch
 from torch._C._distributed_c10d import Work
 
+from workers.backend.mode import in_mode_of_caller
+
 FOREVER = timedelta(0)
 """No timeout but the group's own."""
 
@@ -120,7 +122,7 @@ class LazyWork(RingWork):
     ) -> None:
         super().__init__(result)
         self._explain = explain
-        self._rest: list[Callable[[], object]] = [rest]
+        self._rest: list[Callable[[], object]] = [in_mode_of_caller(rest)]
         self._at_once, self._in_turn = at_once, in_turn
         self._has_turn = False
 

@@ -53,9 +53,9 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
 _UNKNOWN = {torch.int16, torch.uint16, torch.uint32, torch.uint64}
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether stock gloo can take it as it is: it knows no 16-bit integers, nor unsigned ones above 8 bits."""
-    return tensor.dtype not in _UNKNOWN and tensor.is_contiguous()
+def known(tensor: torch.Tensor) -> bool:
+    """Whether stock gloo can take its type: it knows no 16-bit integers, nor unsigned ones above 8 bits."""
+    return tensor.dtype not in _UNKNOWN
 
 
 def check_same_type(*tensors: torch.Tensor) -> None:
