@@ -188,8 +188,6 @@ class DeathWatch:
                 key.data()
             while self._steps and self._steps[0][0] <= time.monotonic() and not self._is_closed:
                 self._steps.pop(0)[1]()
-        for _, step in self._steps:  # somebody else may still wait for the dead one
-            step()
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
