@@ -16,7 +16,7 @@ import tty
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,10 @@ def _source() -> int | None:
     if sys.stdin is None:
         return None
     source = sys.stdin.fileno()
-    return None if os.isatty(source) and os.tcgetpgrp(source) != os.getpgrp() else source
+    with suppress(OSError):  # no terminal, or none that has a foreground: whoever opened it for us wants it read
+        if os.tcgetpgrp(source) not in (0, os.getpgrp()):
+            return None
+    return source
 
 
 def _window() -> tuple[int, int]:
