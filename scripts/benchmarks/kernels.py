@@ -143,7 +143,7 @@ def first_collectives() -> Iterator[Figure]:
     """How long it takes on this machine from a command to the first collective, in either user-mode kernel."""
     for kernel in (Kernel.UML, Kernel.EXACT):
         found = measured(kernel, "ring", **MESH | {"count": 1, "warmup": 0, "size": 4096})
-        name = f"{kernel.value}: command to first collective of 4 DCs"
+        name = f"{kernel.value}: command to first collective of 4 DCs, a job without a gate"
         yield figure(name, found["first_wall_s"], "s", "wall", Reach(at_most=60))
 
 
@@ -176,7 +176,9 @@ def held_rate() -> Iterator[Figure]:
     """More UDP than a delayed link carries, in the user-mode kernel in real time: what arrives is the link's rate."""
     found = measured(Kernel.UML, "offered", seconds=10, **DELAYED)
     ratio = found["arrived_bps"] / float(DELAYED["rate"])
-    yield figure("uml: rate of a link ÷ set", ratio, "", "50 Mbit/s, 25 ms, offered 1.2 times that", Reach(0.97, 1.03))
+    yield figure(
+        "uml: rate of one link ÷ set, UDP", ratio, "", "50 Mbit/s, 25 ms, offered 1.2 times that", Reach(0.97, 1.03)
+    )
 
 
 PARTS: tuple[Callable[[], Iterator[Figure]], ...] = (

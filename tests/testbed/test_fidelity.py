@@ -123,7 +123,7 @@ def test_waiting_for_disks_is_idle_and_stolen_time_is_not():
 def test_the_sampler_covers_what_runs_inside_it_without_a_gap():
     begun = time.monotonic()
     with CpuSampler(period_s=0.2) as sampler:
-        time.sleep(0.7)
+        time.sleep(0.7)  # A span, not a wait: three periods and a half are what is sampled.
     ended = time.monotonic()
 
     assert len(sampler.samples) >= 1

@@ -40,7 +40,7 @@ def test_a_checkout_has_a_commit_and_is_dirty_once_a_file_of_it_is_changed(check
     assert machine.commit(checkout) == {"commit": head, "dirty": True}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to somebody else, which only root can")
 def test_root_sees_the_commit_of_a_checkout_that_belongs_to_somebody_else(checkout):
     for path in (checkout, *checkout.rglob("*")):
         os.chown(path, 65534, 65534)
