@@ -292,6 +292,8 @@ class Testbed:
         started = self._start_controller()
         self._make_network()
         self._start_bfd()
+        if (pid := self._forwarding_daemon()) is not None:
+            switchdaemon.settle(pid)
         if started is not None:
             self._join_controller(*started)
         self._supervise()
@@ -299,9 +301,8 @@ class Testbed:
     def _make_network(self) -> None:
         netlink = interfaces.open_netlink()
         self._undo.append(lambda: interfaces.close_netlink(netlink))
-        datapath = self.capabilities.openvswitch_datapath
         self._netlink = netlink
-        self._network = Network(self.plan, datapath, self._tcp, self._ledger.record)
+        self._network = Network(self.plan, self.capabilities.openvswitch_datapath, self._tcp, self._ledger.record)
         self._undo.append(self._ledger.end_all)
         self._undo.append(self._remove_network)
         self._undo.append(self._ledger.end_all)
@@ -342,13 +343,14 @@ class Testbed:
             openvswitch.vsctl(liveness.wait_commands([port.interface for port in self.plan.ports.values()]))
 
     def _ready_switches(self) -> None:
-        pid = openvswitch.switch_daemon_pid()
-        if self.capabilities.openvswitch_datapath != "netdev" or pid is None:
-            return
-        self._undo.append(lambda: switchdaemon.restore(pid))
-        switch = next(iter(self.plan.sites.values())).switch
-        for note in switchdaemon.make_ready(pid, switch, self._switch_indexes.values()):
-            self._note(note)
+        if (pid := self._forwarding_daemon()) is not None:
+            self._undo.append(lambda: switchdaemon.restore(pid))
+            switch = next(iter(self.plan.sites.values())).switch
+            for note in switchdaemon.make_ready(pid, switch, self._switch_indexes.values()):
+                self._note(note)
+
+    def _forwarding_daemon(self) -> int | None:
+        return openvswitch.switch_daemon_pid() if self.capabilities.openvswitch_datapath == "netdev" else None
 
     def _start_controller(self) -> tuple[Process, subprocess.Popen[bytes]] | None:
         if self._controller_settings is None:

@@ -40,15 +40,45 @@ def put_first(pid: int, first: int, others: int) -> str:
     return ""
 
 
+def share_processor(pid: int, name: str) -> None:
+    """Have threads whose names begin so run only while the first thread, which `put_first` has put first, sleeps.
+
+    They get its priority and one processor with it. If it never slept, they would have their turn after
+    sched_rr_timeslice_ms: 100 ms, unless somebody set that.
+    """
+    with suppress(ProcessLookupError):
+        if os.sched_getscheduler(pid) != POLICY:
+            return
+        processor = {max(os.sched_getaffinity(pid))}
+        for thread in _threads(pid):
+            with suppress(ProcessLookupError):
+                if thread == pid or _name(pid, thread).startswith(name):
+                    os.sched_setscheduler(thread, POLICY, os.sched_getparam(pid))
+                    os.sched_setaffinity(thread, processor)
+
+
 def restore(pid: int) -> None:
-    """Undo `put_first`, whoever did it; a process that is gone needs nothing."""
+    """Undo `put_first` and `share_processor`, whoever did it; a process that is gone needs nothing."""
+    processors: set[int] = set()
+    ours = []
     for thread in _threads(pid):
         with suppress(ProcessLookupError, PermissionError):
-            ours = os.sched_getscheduler(thread) == POLICY
-            if ours and os.sched_getparam(thread).sched_priority in _OURS:
-                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            processors |= os.sched_getaffinity(thread)
+            if os.sched_getscheduler(thread) == POLICY and os.sched_getparam(thread).sched_priority in _OURS:
+                ours.append(thread)
+    for thread in ours:
+        with suppress(ProcessLookupError, PermissionError):
+            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            os.sched_setaffinity(thread, processors)
 
 
 def _threads(pid: int) -> Iterator[int]:
     with suppress(FileNotFoundError):
         yield from [int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def _name(pid: int, thread: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

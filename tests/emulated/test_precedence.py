@@ -17,8 +17,16 @@ pytestmark = pytest.mark.emulated
 THREE_THREADS = """
 import sys, threading
 started = threading.Barrier(3)
-for _ in range(2):
-    threading.Thread(target=lambda: (started.wait(), threading.Event().wait()), daemon=True).start()
+def live(name):
+    with open("/proc/thread-self/comm", "w") as file:
+        file.write(name)
+    started.wait()
+    threading.Event().wait()
+for name in ("revalidator7", "handler8"):
+    thread = threading.Thread(target=live, args=(name,), daemon=True)
+    thread.start()
+    while thread.native_id is None:
+        pass
 started.wait()
 print("ready", flush=True)
 sys.stdin.read()
@@ -47,6 +55,33 @@ def test_all_threads_go_first_and_those_that_do_not_forward_before_the_one_that_
 
     precedence.restore(pid)
 
+    assert _priorities(pid) == [(os.SCHED_OTHER, 0)] * 3
+
+
+def test_threads_that_share_a_processor_run_only_while_the_first_one_sleeps(pid: int):
+    own = os.sched_getaffinity(pid)
+    first, named, other = sorted(int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir())
+    precedence.put_first(pid, 3, 4)
+
+    precedence.share_processor(pid, "revalidator")
+
+    assert _priorities(pid) == [(os.SCHED_RR, 3), (os.SCHED_RR, 3), (os.SCHED_RR, 4)]
+    assert len(os.sched_getaffinity(first)) == 1
+    assert os.sched_getaffinity(named) == os.sched_getaffinity(first)
+    assert os.sched_getaffinity(other) == own
+
+    precedence.restore(pid)
+
+    assert _priorities(pid) == [(os.SCHED_OTHER, 0)] * 3
+    assert {frozenset(os.sched_getaffinity(thread)) for thread in (first, named, other)} == {frozenset(own)}
+
+
+def test_without_precedence_nobody_is_held_to_a_processor(pid: int):
+    own = os.sched_getaffinity(pid)
+
+    precedence.share_processor(pid, "python")
+
+    assert os.sched_getaffinity(pid) == own
     assert _priorities(pid) == [(os.SCHED_OTHER, 0)] * 3
 
 
