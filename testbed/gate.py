@@ -7,6 +7,7 @@ losses of single packets while the links are idle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from testbed.bed import Testbed
@@ -20,8 +21,11 @@ LOADED_S = 3.0
 """How long every link is loaded."""
 
 
-def gate(bed: Testbed, experiment: Experiment) -> Verdict:
-    """Measure and judge; takes about 10 s. The testbed is left as it was measured: reset it."""
+def gate(bed: Testbed, experiment: Experiment, once_probed: Callable[[], None] = lambda: None) -> Verdict:
+    """Measure and judge; takes about 10 s. The testbed is left as it was measured: reset it.
+
+    `once_probed` is called when single packets have been measured, for which the machine should have been at rest.
+    """
     bed.reset()
     peaks = experiment.peak_rates_bps()
     loaded = {
@@ -30,6 +34,7 @@ def gate(bed: Testbed, experiment: Experiment) -> Verdict:
     }
     with pinned_to_edges(bed):
         edges = judge_edges(probe_edges(bed), bed.wan.links, experiment.tolerance)
+        once_probed()
         bed.shape_many(loaded)
         measured = carried(bed, LOADED_S)
     goodputs = [Goodput(edge, each.rate_bps, each.delivered_bps) for edge, each in measured.items()]

@@ -23,20 +23,26 @@ PIECE = bytes(128 * 1024)
 WAKE_BYTES = 128 * 1024
 LISTEN_BACKLOG = 1024
 CONNECT_S = 10.0
-TCP_NOTSENT_LOWAT = 25
+TCP_NOTSENT_LOWAT, SO_SNDBUFFORCE = 25, 32
 TOTAL_RETRANSMITS_AT = 100
 """Of `tcpi_total_retrans` in struct tcp_info, linux/tcp.h."""
 
 
-class Plan:
-    """Load `peers` (address, port) with `flows` connections each from `begin_at` to `end_at` (s, CLOCK_MONOTONIC).
+Peer = tuple[str, int, int, int | None]
+"""Address, port, how many connections, and the least number of bytes that each may have under way: it has few more.
+None leaves that to TCP.
+"""
 
-    What arrives from `count_from` to `end_at` counts. TCP's congestion control is `congestion_control`.
+
+class Plan:
+    """Load `peers` (see `Peer`) from `begin_at` to `end_at` (s, CLOCK_MONOTONIC) with TCP's `congestion_control`.
+
+    What arrives from `count_from` to `end_at` counts.
     """
 
     def __init__(self, plain: dict[str, Any]) -> None:
-        self.peers = [(address, port) for address, port in plain["peers"]]
-        self.flows, self.congestion_control = plain["flows"], plain["congestion_control"]
+        self.peers: list[Peer] = [tuple(peer) for peer in plain["peers"]]
+        self.congestion_control = plain["congestion_control"]
         self.begin_at, self.count_from, self.end_at = plain["begin_at"], plain["count_from"], plain["end_at"]
 
 
@@ -56,9 +62,9 @@ class Load:
         self._server.setblocking(False)
         self._poll.register(self._server.fileno(), select.EPOLLIN)
         self._until(self._plan.begin_at)
-        for address, port in self._plan.peers:
-            for _ in range(self._plan.flows):
-                self._connect(address, port)
+        for address, port, flows, under_way_bytes in self._plan.peers:
+            for _ in range(flows):
+                self._connect(address, port, under_way_bytes)
         self._until(self._plan.count_from)
         self._take_all()
         self._received.clear()
@@ -72,8 +78,10 @@ class Load:
             again[address] += struct.unpack_from("=I", info, TOTAL_RETRANSMITS_AT)[0]
         return {"received": self._received, "retransmits": again, "counted_s": counted_s}
 
-    def _connect(self, address: str, port: int) -> None:
+    def _connect(self, address: str, port: int, under_way_bytes: int | None) -> None:
         connection = socket.socket()
+        if under_way_bytes is not None:  # The kernel doubles it, for what packets take besides their data.
+            connection.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, under_way_bytes)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._plan.congestion_control.encode())
         connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, WAKE_BYTES)
         connection.setblocking(False)

@@ -9,16 +9,18 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.bed import Testbed
 from testbed.emulation import openvswitch
 from testbed.emulation.plan import HOST_PORT
+from testbed.emulation.qdisc import FRAME_BYTES, QUEUE_S
 from testbed.kernels.inside import in_virtual_time
 from testbed.siteprograms import run_in_sites
 from topologies import Edge, RingroadError
+from topologies.model import EdgeProperties
 
 LINK_LOAD = Path(__file__).with_name("linkload.py")
 LEAD_S = 0.2
@@ -29,6 +31,8 @@ CONGESTION_CONTROL = "cubic"
 round trip that it ever saw for the present one, keeps too little under way to fill a link then; a few of cubic fill it.
 Where no machine adds its noise, flows that begin together leave their slow start together and early; that takes more.
 """
+FEWEST_FRAMES = 4
+"""In a window that bounds a flow: fewer, and what TCP rounds off is too much of it."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,30 @@ class Goodput:
         return self.delivered_bps / self.rate_bps
 
 
-def goodput(bed: Testbed, edges: Collection[Edge] | None = None, seconds: float = 3.0) -> dict[Edge, Goodput]:
+@dataclass(frozen=True)
+class Flows:
+    """How many TCP flows load an edge, and what each may have under way (see `linkload`); None leaves that to TCP."""
+
+    number: int
+    under_way_bytes: int | None = None
+
+
+def goodput(
+    bed: Testbed, edges: Collection[Edge] | None = None, seconds: float = 3.0, lossless: bool = False
+) -> dict[Edge, Goodput]:
     """TCP flows over each directed edge, all at the same time; bytes count at the receiver, after `OMITTED_S`.
 
-    The ends are the program `linkload`, one in each site.
+    The ends are the program `linkload`, one in each site. With `lossless` flows fill the link and no more than half of
+    its queue, which takes that nothing else is on the way there and back: what comes after a packet that was lost
+    counts only once that one has come, and where round trips are long, that alone is some per cent of three seconds.
 
     A link at 10 Mbit/s takes 20 seconds to be measured to a percent: a queue holds 3 % of what it carries in 8.
     Every pair must be routed over its own edge: see `pinned_to_edges`. A link over which nothing came delivers 0;
     RingroadError if nothing came over any, or a program is stuck.
     """
     edges = list(bed.wan.edges if edges is None else edges)
-    rates = {status.edge: status.properties.rate_bps for status in bed.links()}
+    held = {status.edge: status.properties for status in bed.links()}
+    flows = {edge: flows_over(held[edge], held[edge[::-1]].delay_s, lossless) for edge in edges}
     begin_at: list[float] = []
 
     def plan(site: str, ports: dict[str, int]) -> dict[str, object]:
@@ -64,8 +81,11 @@ def goodput(bed: Testbed, edges: Collection[Edge] | None = None, seconds: float 
             begin_at.append(time.monotonic() + LEAD_S)
         count_from = begin_at[0] + OMITTED_S
         return {
-            "peers": [(bed.site(target).ip, ports[target]) for source, target in edges if source == site],
-            "flows": FLOWS_IN_VIRTUAL_TIME if in_virtual_time() else FLOWS,
+            "peers": [
+                (bed.site(target).ip, ports[target], *astuple(flows[source, target]))
+                for source, target in edges
+                if source == site
+            ],
             "congestion_control": CONGESTION_CONTROL,
             "begin_at": begin_at[0],
             "count_from": count_from,
@@ -73,7 +93,7 @@ def goodput(bed: Testbed, edges: Collection[Edge] | None = None, seconds: float 
         }
 
     said = run_in_sites(bed, LINK_LOAD, dict.fromkeys(site for edge in edges for site in edge), plan)
-    measured = {edge: _goodput(bed, edge, rates[edge], said) for edge in edges}
+    measured = {edge: _goodput(bed, edge, held[edge].rate_bps, said) for edge in edges}
     if not any(each.delivered_bps for each in measured.values()):
         raise RingroadError("nothing came over any link", "are the pairs routed over their own links?")
     return measured
@@ -88,7 +108,18 @@ def carried(bed: Testbed, seconds: float = 3.0) -> dict[Edge, Goodput]:
     forward = [link.edges[0] for link in bed.wan.links]
     if not any(status.properties.delay_s for status in bed.links()) or not bed.capabilities.netem:
         return goodput(bed, seconds=seconds)
-    return goodput(bed, forward, seconds) | goodput(bed, [edge[::-1] for edge in forward], seconds)
+    backward = [edge[::-1] for edge in forward]
+    return goodput(bed, forward, seconds, lossless=True) | goodput(bed, backward, seconds, lossless=True)
+
+
+def flows_over(there: EdgeProperties, back_s: float, lossless: bool) -> Flows:
+    """What loads an edge whose acknowledgements take `back_s` on their way."""
+    number = FLOWS_IN_VIRTUAL_TIME if in_virtual_time() else FLOWS
+    if not lossless:
+        return Flows(number)
+    under_way = there.rate_bps / 8 * (there.delay_s + back_s + QUEUE_S / 2)
+    number = min(number, max(1, int(under_way / (FEWEST_FRAMES * FRAME_BYTES))))
+    return Flows(number, max(FEWEST_FRAMES * FRAME_BYTES, round(under_way / number)))
 
 
 def _goodput(bed: Testbed, edge: Edge, rate_bps: float, said: Mapping[str, Any]) -> Goodput:

@@ -9,7 +9,7 @@ import logging
 import os
 import platform
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +19,7 @@ from testbed import machine
 from testbed.arm import ArmSetting, run_arm
 from testbed.bed import Testbed
 from testbed.emulation.interfaces import TcpSettings
+from testbed.emulation.precedence import last
 from testbed.emulation.programs import require
 from testbed.experiment import Experiment, blocks_plan
 from testbed.gate import gate
@@ -60,12 +61,18 @@ def run_experiment(experiment: Experiment, progress: Progress, out: Path | None 
 
 def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
     socket = bed.state / "workers.sock"
-    one_core = len(os.sched_getaffinity(0)) == 1
-    if one_core:  # The workers' launcher, which imports torch, would take it from the links.
-        _pass_gate(bed, experiment, folder, progress)
-    with launcher(bed, socket, folder.logs / "workers.log") as process, blaming(bed, process, socket):
-        if not one_core:
-            _pass_gate(bed, experiment, folder, progress)
+    with ExitStack() as workers:
+        with ExitStack() as meanwhile:
+
+            def start_workers() -> None:
+                """Their launcher imports torch meanwhile; where there is one processor, links have it first."""
+                process = workers.enter_context(launcher(bed, socket, folder.logs / "workers.log"))
+                workers.enter_context(blaming(bed, process, socket))
+                if len(os.sched_getaffinity(0)) == 1:
+                    meanwhile.enter_context(last(process.pid))
+
+            progress.phase("fidelity gate: probing every link, then loading all at once")
+            folder.write_json(GATE, gate(bed, experiment, start_workers))
         plan = blocks_plan(experiment)
         progress.begin(len(plan) * len(experiment.arms) * experiment.collectives)
         setting = ArmSetting(bed, experiment, folder, socket, progress.advance)
@@ -78,11 +85,6 @@ def _run_on(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: P
             for arm in block.arms:
                 progress.phase(f"block {block.block} of {len(plan)}: {arm.name}")
                 run_arm(setting, block, arm, start_order)
-
-
-def _pass_gate(bed: Testbed, experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
-    progress.phase("fidelity gate: probing every link, then loading all at once")
-    folder.write_json(GATE, gate(bed, experiment))
 
 
 def manifest(experiment: Experiment, bed: Testbed) -> dict[str, Any]:
