@@ -303,9 +303,7 @@ class Testbed:
         self._undo.append(lambda: interfaces.close_netlink(netlink))
         self._netlink = netlink
         self._network = Network(self.plan, self.capabilities.openvswitch_datapath, self._tcp, self._ledger.record)
-        self._undo.append(self._ledger.end_all)
-        self._undo.append(self._remove_network)
-        self._undo.append(self._ledger.end_all)
+        self._undo += [self._ledger.end_all, self._remove_network, self._ledger.end_all]
         self._network.up(netlink)
         self._dcs = {
             site.site: Dc(site, self._network.host(site.site).pid, self._ledger, self.log_folder)
