@@ -44,7 +44,8 @@ def ring(asked: argparse.Namespace) -> dict[str, Any]:
             collectives.append(event)
 
     began_at = time.monotonic()
-    with Testbed(wan, controller=SHORTEST) as bed, workers_of(bed) as workers:
+    tcp = TcpSettings(congestion_control=asked.control)
+    with Testbed(wan, controller=SHORTEST, tcp=tcp) as bed, workers_of(bed) as workers:
         workers.start(job_on(bed, asked.size, collectives=asked.count, warmup=asked.warmup))
         _mark(asked.file.parent)
         workers.run(keep)
@@ -164,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--warmup", type=int, default=1, help="collectives that do not count")
     parser.add_argument("--seconds", type=int, default=60, help="of the flow")
     parser.add_argument("--excess", type=float, default=1.2, help="times the rate that is offered")
-    parser.add_argument("--control", default="reno", help="congestion control of the flow")
+    parser.add_argument("--control", default="cubic", help="congestion control")
     return parser
 
 

@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
     AllreduceOptions,
-    AllToAllOptions,
     BroadcastOptions,
     ReduceOptions,
     ReduceScatterOptions,
@@ -36,8 +35,8 @@ from workers.backend.engine import Engine
 from workers.backend.lane import Lane
 from workers.backend.reductions import COMBINE, check_reducible
 from workers.backend.small import Dissemination, Rest, users_tag
-from workers.backend.work import LazyWork, RingWork, StockWork, Together, as_it_is, raise_explained, tell_of
-from workers.backend.written import Written, check_same_type, finish_all, flat, known, split
+from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
+from workers.backend.written import Written, check_same_type, finish_all, flat, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
@@ -304,19 +303,7 @@ class RingProcessGroup(dist.ProcessGroup):
         input_splits: Sequence[int],
         opts: Any = None,
     ) -> Work:
-        """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given.
-
-        Small and equal ones are stock gloo's: one call does all, where messages of our own would be several.
-        """
-        is_even = not output_splits and not input_splits
-        if is_even and input.nbytes <= SMALL_BYTES and known(input):
-            if not (output.is_contiguous() and input.is_contiguous()):
-                return self._small_copy_to_all(output, input, opts)
-            work = self._control.alltoall_base(output, input, [], [], opts or AllToAllOptions())
-            told = RingWork([output])
-            self._waiting.add(told)
-            tell_of(work, told, self._explain)
-            return told
+        """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
         check_same_type(output, input)
         written, given = Written(output), flat(input).view(torch.uint8)
         rest = self._small.all_to_all(
@@ -325,17 +312,6 @@ class RingProcessGroup(dist.ProcessGroup):
 
         def finish() -> None:
             rest()
-            written.finish()
-
-        return self._begun(finish, [output], opts)
-
-    def _small_copy_to_all(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
-        """As the others do it whose tensors are contiguous: which way a collective goes, all ranks choose alike."""
-        written, given = Written(output), input.detach().contiguous()
-        work = self._control.alltoall_base(written.contiguous, given, [], [], opts or AllToAllOptions())
-
-        def finish() -> None:
-            work.wait()
             written.finish()
 
         return self._begun(finish, [output], opts)

@@ -163,20 +163,6 @@ class LazyWork(RingWork):
             self.complete()
 
 
-def tell_of(stock: Work, work: RingWork, explain: Explain) -> None:
-    """When gloo's own collective ends, so does `work`, which somebody can wait for and yet be let go."""
-
-    def ended(future: torch.futures.Future[Any]) -> None:
-        try:
-            future.value()
-        except BaseException as error:
-            work.complete(explain(error))
-        else:
-            work.complete()
-
-    stock.get_future().add_done_callback(ended)
-
-
 class StockWork(Work):
     """gloo's own work, whose error is explained. `run(wait)` waits for it in a way that can be left."""
 

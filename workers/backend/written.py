@@ -50,14 +50,6 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().view(-1)
 
 
-_UNKNOWN = {torch.int16, torch.uint16, torch.uint32, torch.uint64}
-
-
-def known(tensor: torch.Tensor) -> bool:
-    """Whether stock gloo can take its type: it knows no 16-bit integers, nor unsigned ones above 8 bits."""
-    return tensor.dtype not in _UNKNOWN
-
-
 def check_same_type(*tensors: torch.Tensor) -> None:
     """ValueError unless all have one dtype."""
     dtypes = {tensor.dtype for tensor in tensors}
