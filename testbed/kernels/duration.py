@@ -1,6 +1,7 @@
 """How long a run will take on the clock of the wall, on each kind of kernel: an estimate, for people. Pure.
 
-Rounded from runs on a two-core machine; a machine that is twice as fast takes half of it, but for what `pace_s` says.
+Rounded from runs on a two-core machine that did nothing else: one that is twice as fast takes half of it, a busy one
+several times as long, but for what `pace_s` says of real time.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Cost:
 
 COSTS = {
     Kernel.NATIVE: Cost(start_s=15.0, arm_s=3.0, report_s=3.0, pace_s=1.0, byte_s=0.0),
-    Kernel.UML: Cost(start_s=50.0, arm_s=10.0, report_s=3.0, pace_s=1.0, byte_s=0.0),
-    Kernel.EXACT: Cost(start_s=40.0, arm_s=10.0, report_s=3.0, pace_s=0.7, byte_s=2e-8),
+    Kernel.UML: Cost(start_s=40.0, arm_s=10.0, report_s=3.0, pace_s=1.0, byte_s=0.0),
+    Kernel.EXACT: Cost(start_s=25.0, arm_s=2.5, report_s=3.0, pace_s=0.15, byte_s=1e-8),
 }
 
 
