@@ -98,7 +98,7 @@ def ring_over_long_links() -> Iterator[Figure]:
         against = (
             f"{limit_s * 1e3:.1f} ms for the bytes + {(least_s - limit_s) * 1e3:.1f} ms for delays, less full buckets"
         )
-        yield worst_of(f"exact: ring AllGather, six, 10 Gbit/s, 16 MiB, {control}", ratios, "", against, reach)
+        yield figure(f"exact: ring AllGather, six, 10 Gbit/s, 16 MiB, {control}", max(ratios), "", against, reach)
 
 
 def round_trips() -> Iterator[Figure]:
