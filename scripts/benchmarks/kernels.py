@@ -28,8 +28,8 @@ from topologies.model import EdgeProperties
 MESH = {"wan": "mesh4", "rate": 100e6, "size": 8 * 2**20}
 SIX = {"wan": "six", "rate": 10e9, "delay": 0.010, "size": 16 * 2**20, "warmup": 6, "count": 3}
 WINDOWS = {"bbr": Reach(at_most=1.10), "cubic": Reach()}
-"""What grows the windows that fill long links. BBR has them from the second collective on, and keeps them; cubic's now
-and then lack a round trip until the eighth: shown, not held against anything.
+"""What grows the windows that fill long links. Cubic's now and then lack a round trip for some collectives, and which,
+differs with every change of the code: it is shown, and held against nothing.
 """
 CHUNK_BYTES = 512 * 1024
 """Of a `Job`, unless it says otherwise."""
