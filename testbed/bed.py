@@ -293,7 +293,7 @@ class Testbed:
         self._make_network()
         self._start_bfd()
         if (pid := self._forwarding_daemon()) is not None:
-            switchdaemon.settle(pid)
+            switchdaemon.settle(pid, [dc.netns_pid for dc in self._dcs.values()])
         if started is not None:
             self._join_controller(*started)
         self._supervise()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from contextlib import suppress
 
 from topologies.errors import RingroadError
 
@@ -23,7 +24,10 @@ def die_with_parent(parent: int) -> None:
 
 
 def enter_network_of(pid: int) -> None:
-    """Move the calling thread into the network namespace of process `pid`. RingroadError if that cannot be done."""
+    """Move the calling thread into the network namespace of process `pid`, and to its processors.
+
+    RingroadError if that cannot be done.
+    """
     try:
         namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -32,5 +36,7 @@ def enter_network_of(pid: int) -> None:
         if _libc.setns(namespace, _CLONE_NEWNET) != 0:
             code = ctypes.get_errno()
             raise RingroadError(f"cannot enter the network of process {pid}: {os.strerror(code)}", "run as root")
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(0, os.sched_getaffinity(pid))
     finally:
         os.close(namespace)

@@ -38,6 +38,7 @@ def sh(
       ringroad sh tokyo ping -c 3 @oregon
       ringroad sh --json tokyo iperf3 -c @oregon
     """
+    from testbed.emulation.precedence import follow
     from testbed.emulation.processes import RUN_MARK
     from testbed.kernels.visit import SOCKET, carry_here
     from testbed.live.client import Client
@@ -48,6 +49,8 @@ def sh(
     environment = os.environ | {RUN_MARK: place.run_id, "PS1": f"{dc}:\\w# "}
     whole = ["mnexec", "-a", str(place.netns_pid), *(words or ["bash", "--norc"])]
     elsewhere = testbed.path.with_name(SOCKET)
+    if not elsewhere.exists():
+        follow(0, place.netns_pid)
     sys.stdout.flush()
     if as_json:
         code, stdout, stderr = _collected(whole, environment, elsewhere if elsewhere.exists() else None)

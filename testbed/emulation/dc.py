@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.emulation import precedence
 from testbed.emulation.plan import SitePlan
 from testbed.emulation.processes import Ledger
 from topologies import RingroadError
@@ -36,7 +37,9 @@ class Dc:
         """
         log = log or self._log_folder / f"{self._host}-{next(self._numbers)}-{Path(args[0]).name}.log"
         name = f"{Path(args[0]).name} in {self.name}"
-        return self._ledger.start(name, self._command(args), log, **options)[1]
+        process = self._ledger.start(name, self._command(args), log, **options)[1]
+        precedence.follow(process.pid, self.netns_pid)
+        return process
 
     def run(self, args: Sequence[str], timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
         """Run a program in this DC to its end, its output as text. RingroadError when it takes longer than `timeout_s`.
@@ -51,6 +54,7 @@ class Dc:
             stderr=subprocess.PIPE,
             text=True,
         )
+        precedence.follow(process.pid, self.netns_pid)
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except BaseException as error:

@@ -57,6 +57,24 @@ def share_processor(pid: int, name: str) -> None:
                     os.sched_setaffinity(thread, processor)
 
 
+def keep_off(pid: int, first: int) -> None:
+    """Hold a process, and whatever it starts, to the processors that `first` has not got from `share_processor`.
+
+    A worker that shares one with a thread of real-time priority stands still while that forwards, for 10 to 30 ms at the
+    begin of a collective, although another processor is free: the kernel moves it there only later.
+    """
+    if os.sched_getscheduler(first) == POLICY:
+        others = os.sched_getaffinity(pid) - os.sched_getaffinity(first)
+        if others:
+            os.sched_setaffinity(pid, others)
+
+
+def follow(pid: int, leader: int) -> None:
+    """Hold a process, and whatever it starts, to the processors of another; 0: the calling thread."""
+    with suppress(ProcessLookupError):
+        os.sched_setaffinity(pid, os.sched_getaffinity(leader))
+
+
 @contextmanager
 def last(pid: int) -> Iterator[None]:
     """As long as the context lasts a process has what processor time nobody else wants; what it starts, too."""

@@ -5,7 +5,7 @@ Only where it forwards itself, in user space. It belongs to the host, and to nob
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from testbed.emulation import openvswitch, packetsockets, precedence
 from testbed.emulation.plan import HOST_PORT
@@ -25,15 +25,19 @@ def make_ready(pid: int, switch: str, indexes: Collection[int]) -> list[str]:
     return notes
 
 
-def settle(pid: int) -> None:
+def settle(pid: int, hosts: Iterable[int]) -> None:
     """Once every port is there and BFD runs: precedence for the threads that came since `make_ready`, and turns.
 
     At news of a link ovs-vswitchd goes over its cached flows twice: because interfaces changed, and, some steps of its
     main loop later, because the port is down. Between two such rounds it waits 5 ms. A revalidator that runs while the
     main loop sleeps sees both at once, and fast-failover groups turn 4 ms sooner.
+
+    `hosts`, each the process that all others in that DC follow, leave the main loop a processor of its own.
     """
     if not precedence.put_first(pid, precedence.FORWARDING, precedence.BESIDE_FORWARDING):
         precedence.share_processor(pid, REVALIDATOR)
+        for host in hosts:
+            precedence.keep_off(host, pid)
 
 
 def restore(pid: int) -> None:
