@@ -12,22 +12,26 @@ from topologies import RingroadError
 
 @dataclass(frozen=True)
 class Reach:
-    """The closed range that a figure has to lie in; an end that is None is open."""
+    """The closed range that a figure has to lie in; an end that is None is open.
+
+    With `decimals` a value counts as it is written with so many: for what has to equal a peer and cannot be below.
+    """
 
     at_least: float | None = None
     at_most: float | None = None
+    decimals: int | None = None
 
     def holds(self, value: float) -> bool:
         """Whether the value lies in the range; never for a value that is not a number."""
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
-        return low <= value <= high
+        return low <= (value if self.decimals is None else round(value, self.decimals)) <= high
 
     def __str__(self) -> str:
         if self.at_least is None and self.at_most is None:
             return "measured"
         if self.at_least is None:
-            return f"≤ {self.at_most:g}"
+            return f"≤ {self.at_most:g}" if self.decimals is None else f"≤ {self.at_most:.{self.decimals}f}"
         if self.at_most is None:
             return f"≥ {self.at_least:g}"
         return f"{self.at_least:g}" if self.at_least == self.at_most else f"{self.at_least:g} – {self.at_most:g}"

@@ -14,6 +14,8 @@ from topologies import RingroadError
         (Reach(at_least=0.97, at_most=1.0), 0.97, True),
         (Reach(at_least=0.97, at_most=1.0), 0.969, False),
         (Reach(at_least=0.97, at_most=1.0), 1.001, False),
+        (Reach(at_most=1.0, decimals=2), 1.0049, True),
+        (Reach(at_most=1.0, decimals=2), 1.0051, False),
         (Reach(at_most=0), 0, True),
         (Reach(at_most=1.0), float("nan"), False),
     ],
@@ -50,6 +52,10 @@ def test_a_figure_has_exactly_the_keys_that_readers_of_the_json_rely_on():
         "reach": "≤ 1.03",
         "reached": True,
     }
+
+
+def test_a_reach_in_hundredths_is_shown_in_hundredths():
+    assert str(Reach(at_most=1.0, decimals=2)) == "≤ 1.00"
 
 
 def test_a_figure_that_could_not_be_measured_has_no_value_and_is_not_reached():
