@@ -63,6 +63,12 @@ def test_the_switches_go_before_everything_else_on_the_machine(bed):
     assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_RR}
 
 
+def test_what_runs_in_a_dc_leaves_the_thread_that_forwards_a_processor(bed):
+    own, forwarding = os.sched_getaffinity(0), os.sched_getaffinity(openvswitch.switch_daemon_pid())
+    done = bed.dc("tokyo").run([sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"])
+    assert {int(each) for each in done.stdout.split()} == (own - forwarding or own)
+
+
 def test_every_link_carries_about_what_it_is_set_to_all_at_once(bed):
     for edge in bed.wan.edges:
         bed.shape(edge, rate_bps=20e6, direction=edge)

@@ -76,6 +76,34 @@ def test_threads_that_share_a_processor_run_only_while_the_first_one_sleeps(pid:
     assert {frozenset(os.sched_getaffinity(thread)) for thread in (first, named, other)} == {frozenset(own)}
 
 
+def test_others_keep_off_the_processor_of_the_first_and_so_does_what_they_start(pid: int):
+    own = os.sched_getaffinity(0)
+    precedence.put_first(pid, 3, 4)
+    precedence.share_processor(pid, "revalidator")
+    others = own - os.sched_getaffinity(pid) or own
+    say = f"import os, sys; print(sorted(os.sched_getaffinity(0)) == {sorted(others)})"
+    starts = f"import subprocess, sys; sys.stdin.read(1); subprocess.run([sys.executable, '-c', {say!r}])"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    asks = [sys.executable, "-c", starts]
+    with subprocess.Popen(asks, **pipes) as leader, subprocess.Popen(["cat"], **pipes) as late:
+        precedence.keep_off(leader.pid, pid)
+        precedence.follow(late.pid, leader.pid)
+
+        assert os.sched_getaffinity(late.pid) == others
+        assert leader.communicate(b"x")[0] == b"True\n"
+        late.communicate()
+
+    precedence.follow(late.pid, pid)  # one that is gone needs nothing
+
+
+def test_nobody_keeps_off_a_process_that_nobody_has_put_first(pid: int):
+    own = os.sched_getaffinity(0)
+
+    precedence.keep_off(pid, os.getpid())
+
+    assert os.sched_getaffinity(pid) == own
+
+
 def test_without_precedence_nobody_is_held_to_a_processor(pid: int):
     own = os.sched_getaffinity(pid)
 

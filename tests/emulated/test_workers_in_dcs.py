@@ -116,11 +116,15 @@ def test_a_rank_that_is_killed_in_its_dc_is_named_and_the_others_end(
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def test_every_rank_works_in_the_network_of_its_own_dc(bed: Testbed, client: WorkersClient, tmp_path: Path):
+def test_every_rank_works_in_the_network_of_its_own_dc_and_on_its_processors(
+    bed: Testbed, client: WorkersClient, tmp_path: Path
+):
     pids = client.start(job(bed, tmp_path))["pids"]
     for dc, pid in zip(bed.wan.dcs, pids, strict=True):
         own = Path(f"/proc/{pid}/ns/net").readlink()
         assert own == Path(f"/proc/{bed.dc(dc).netns_pid}/ns/net").readlink()
+        threads = [int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir()]
+        assert all(os.sched_getaffinity(thread) == os.sched_getaffinity(bed.dc(dc).netns_pid) for thread in threads)
     client.stop()
 
 
