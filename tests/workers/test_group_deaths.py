@@ -12,15 +12,16 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
 from ranks import run_ranks
-from waiting import eventually
 
 from workers.backend.automatic import VARIABLE
-from workers.backend.deathwatch import DeathWatch, RankDied, _watches
+from workers.backend.deathwatch import RankDied, _watches
+from workers.backend.meeting import meet
 from workers.job import Job, Rank, job_to_json
 
 DCS = ("amsterdam", "iowa", "lagos", "tokyo")
@@ -85,7 +86,7 @@ def test_every_other_rank_raises_soon_and_names_who_died(collective: str, size: 
     results = run_ranks(4, _until_it_raises, collective, size, 2, meet=False)
     assert results[2] is None
     for raised_at, said in (results[rank] for rank in (0, 1, 3)):
-        assert said.startswith("rank 2 (lagos) has died; gloo ")
+        assert said.startswith("rank 2 (lagos) has died; ")
         assert raised_at - began < 0.3 + SOON_S + 3.0  # the ranks take their time to start
     assert max(at for at, _ in filter(None, results)) - min(at for at, _ in filter(None, results)) < SOON_S
 
@@ -203,29 +204,37 @@ def test_a_rank_that_stalls_is_late_and_not_dead():
     assert max(run_ranks(3, main)) > 1.0
 
 
-def test_a_stranger_at_the_watch_is_sent_away():
-    def main() -> None:
-        dist.barrier()
-        ranks = dist.get_world_size()
-        watch = dist.group.WORLD._watch
-        # given a new watch that waits for its peers, to which strangers speak first
-        store = dist.HashStore()
-        with pytest.MonkeyPatch.context() as patch:
-            ended: list[int] = []
-            patch.setattr("workers.backend.deathwatch.SETTLE_S", 0.0)
-            waiting = DeathWatch(store, 0, list(range(ranks)), lambda: ended.append(1), ended.append)
-            at = tuple(json.loads(store.get("0"))["at"])
-            for said in (b"", b"hello\n", b'{"rank": 1, "token": "0", "name": "x"}\n', b"x" * 100_000, b"[" * 900):
-                with socket.create_connection(at) as stranger, suppress(OSError):
-                    stranger.sendall(said)
-                    stranger.shutdown(socket.SHUT_WR)
-                    assert stranger.recv(1) == b""
-            assert not waiting._peers and not ended
-            # then the real one is still let in
-            other = DeathWatch(store, 1, list(range(ranks)), lambda: None, ended.append)
-            eventually(lambda: 1 in waiting._peers)
-            other.close()
-            waiting.close()
-            assert not ended and watch is not None
+def test_a_stranger_who_calls_is_sent_away_and_the_ranks_still_meet():
+    store, met = dist.HashStore(), []
+    meeting = threading.Thread(target=lambda: met.append(meet(store, 0, 2, "amsterdam", 2, timedelta(seconds=20))))
+    meeting.start()
+    store.wait(["0"], timedelta(seconds=20))
+    at = tuple(json.loads(store.get("0"))["at"])
+    strangers = []
+    for said in (b"", b"hello\n", b"\0" * 24, b"x" * 100_000):
+        stranger = socket.create_connection(at)
+        with suppress(OSError):
+            stranger.sendall(said)
+            stranger.shutdown(socket.SHUT_WR)
+        strangers.append(stranger)
+    silent = socket.create_connection(at)
 
-    run_ranks(2, main)
+    there = meet(store, 1, 2, "iowa", 2, timedelta(seconds=20))
+    meeting.join()
+
+    for stranger in (*strangers, silent):
+        with suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+        stranger.close()
+    (here,) = met
+    assert here.names == there.names == {0: "amsterdam", 1: "iowa"}
+    for kind in range(2):
+        here.peers[kind][1].sendall(bytes([kind]))
+        assert there.peers[kind][0].recv(9) == bytes([kind])
+
+
+def test_a_rank_that_does_not_come_is_named():
+    store = dist.HashStore()
+    store.set("1", json.dumps({"at": ["127.0.0.1", 9], "token": "00" * 16, "name": "iowa"}))
+    with pytest.raises(RuntimeError, match=r"ranks \[1\] have not connected: timed out"):
+        meet(store, 0, 2, "amsterdam", 1, timedelta(seconds=0.2))

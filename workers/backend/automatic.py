@@ -46,9 +46,13 @@ class AutomaticAgent:
         # Only the engine's thread uses the data group: the agent's words are in order there, and in nobody's way.
         self._agent = RingAgent(self._job, data, data, self._members)
 
+    def is_due(self, collective: int) -> bool:
+        """Whether it works before that one."""
+        return agent_is_due(self._job, collective)
+
     def before(self, collective: int, ring: Ring, sequence: Iterator[int]) -> Ring:
         """The ring that bulk collective number `collective` (from 0) runs on. Blocks while the agent works."""
-        if not agent_is_due(self._job, collective):
+        if not self.is_due(collective):
             return ring
         first_of_place = {members[0]: place for place, members in enumerate(self._members)}
         order = tuple(first_of_place[rank] for rank in ring.order if rank in first_of_place)

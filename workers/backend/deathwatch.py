@@ -7,41 +7,32 @@ dead who is only late.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import logging
 import os
-import secrets
 import selectors
 import socket
-import struct
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from torch.distributed import Store
-
 from topologies.errors import RingroadError
 from workers.backend.automatic import VARIABLE
-
-log = logging.getLogger(__name__)
+from workers.backend.meeting import Peers
 
 SETTLE_S = 1.0
 """From a death until everything that waits is ended: what the dead one had sent before may still be on its way."""
 
 NEWS_S = 0.5
-"""How long an error of gloo waits for the news that explains it."""
+"""How long an error waits for the news that explains it."""
 
 LET_GO_S = 0.5
 """How long gloo has to end what waits: a message whose sending met the death is never ended, and has to be left."""
 
-CONNECT_S = 30.0
-_HELLO_BYTES, _FAREWELL_BYTES = 1024, 64
-_SIOCGIFADDR = 0x8915
+_FAREWELL_BYTES = 64
 
 
 class RankDied(RingroadError, RuntimeError):
@@ -49,44 +40,41 @@ class RankDied(RingroadError, RuntimeError):
 
 
 class DeathWatch:
-    """Of one group on one rank. `ranks` are the group's, as global ranks.
+    """Of one group on one rank. `ranks` are the group's, as global ranks, `names` say where each is.
 
-    SETTLE_S after a death `end_waiting` ends what waits in gloo; a while later `give_up` gets the error for the rest.
-
-    Made by all ranks of the group together; blocks until this one has reached those before it. A rank that cannot be
-    reached is not watched, and the log says so.
+    `peers` are connections for this alone. SETTLE_S after a death `end_waiting` ends what waits; a while later
+    `give_up` gets the error for what gloo has not let go.
     """
 
     def __init__(
         self,
-        store: Store,
-        rank: int,
+        peers: Peers,
+        names: Mapping[int, str],
         ranks: Sequence[int],
         end_waiting: Callable[[], None],
         give_up: Callable[[BaseException], None],
     ) -> None:
-        self._rank, self._ranks = rank, ranks
+        self._peers, self._names, self._ranks = peers, names, ranks
         self._end_waiting, self._give_up = end_waiting, give_up
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._cause: str | None = None
         self._culprit: int | None = None
         self._left: set[int] = set()
-        self._peers: dict[int, socket.socket] = {}
-        self._names = {rank: _own_name(ranks[rank])}
-        self._token = secrets.token_hex(8)
         self._steps: list[tuple[float, Callable[[], None]]] = []
         """What is to be done after a death, and when."""
         self._is_closed = False
         self._selector = selectors.DefaultSelector()
         self._woken, self._wakes = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
-        self._meet(store)
+        for rank, peer in peers.items():
+            peer.setblocking(False)
+            self._selector.register(peer, selectors.EVENT_READ, partial(self._listen, rank, peer, bytearray()))
         _watches.add(self)
         threading.Thread(target=self._run, name="ring backend: watch", daemon=True).start()
 
     def explained(self, error: BaseException) -> BaseException:
-        """What to raise instead of what gloo said: who has died, if somebody has. Blocks for NEWS_S at most."""
+        """What to raise instead of an error: who has died, if somebody has. Blocks for NEWS_S at most."""
         if not isinstance(error, RuntimeError) or isinstance(error, RingroadError):
             return error
         self._news.wait(NEWS_S)
@@ -96,7 +84,7 @@ class DeathWatch:
                 cause = f"{', '.join(self._name(rank) for rank in sorted(self._left))} left before"
         if cause is None:
             return error
-        died = RankDied(f"{cause}; gloo says: {str(error).splitlines()[0][:200]}")
+        died = RankDied(f"{cause}; seen as: {str(error).splitlines()[0][:200]}")
         died.__cause__ = error
         return died
 
@@ -117,67 +105,10 @@ class DeathWatch:
         self._wakes.close()
 
     def forget(self) -> None:
-        """In a forked child: its copies of the connections must neither speak nor keep them open."""
+        """In a forked child, whose copies of the connections are closed: it does not speak for its parent."""
         self._is_closed = True
-        for inherited in (*self._peers.values(), self._server, self._woken, self._wakes):
+        for inherited in (self._woken, self._wakes):
             inherited.close()
-
-    # Meeting: each connects to those before it.
-
-    def _meet(self, store: Store) -> None:
-        address = own_address()
-        server = socket.create_server((address, 0), backlog=len(self._ranks))
-        about = {"at": server.getsockname()[:2], "token": self._token, "name": self._names[self._rank]}
-        store.set(str(self._rank), json.dumps(about))
-        self._selector.register(server, selectors.EVENT_READ, partial(self._accept, server))
-        self._server = server
-        for rank in range(self._rank):
-            other = json.loads(store.get(str(rank)))
-            self._names[rank] = other["name"]
-            try:
-                peer = socket.create_connection(tuple(other["at"]), CONNECT_S)
-                hello = {"rank": self._rank, "token": other["token"], "name": self._names[self._rank]}
-                peer.sendall(json.dumps(hello).encode() + b"\n")
-            except OSError as error:
-                log.warning("%s is not watched: %s", self._name(rank), error)
-                continue
-            self._watch(rank, peer)
-
-    def _accept(self, server: socket.socket) -> None:
-        connection, _ = server.accept()
-        connection.setblocking(False)
-        self._selector.register(connection, selectors.EVENT_READ, partial(self._greet, connection, bytearray()))
-
-    def _greet(self, connection: socket.socket, said: bytearray) -> None:
-        """Only who knows the token is a rank; anybody else is sent away."""
-        received = _received(connection, _HELLO_BYTES)
-        if received is None:
-            return
-        said += received
-        if received and b"\n" not in said and len(said) < _HELLO_BYTES:
-            return
-        self._selector.unregister(connection)
-        line, _, rest = bytes(said).partition(b"\n")
-        try:
-            hello = json.loads(line)
-            rank = int(hello["rank"])
-            known = secrets.compare_digest(str(hello["token"]), self._token) and self._rank < rank < len(self._ranks)
-        except (ValueError, TypeError, KeyError):
-            known = False
-        if not known or rank in self._peers:
-            connection.close()
-            return
-        self._names[rank] = str(hello["name"])
-        self._watch(rank, connection, bytearray(rest))
-        if len(self._peers) == len(self._ranks) - 1:
-            self._selector.unregister(self._server)
-            self._server.close()
-
-    def _watch(self, rank: int, peer: socket.socket, said: bytearray | None = None) -> None:
-        peer.setblocking(False)
-        with self._lock:
-            self._peers[rank] = peer
-        self._selector.register(peer, selectors.EVENT_READ, partial(self._listen, rank, peer, said or bytearray()))
 
     # Watching.
 
@@ -212,7 +143,7 @@ class DeathWatch:
         culprit = int(number) if word == "lost" and number.isdigit() and int(number) < len(self._ranks) else rank
         how = "ended with an error" if word == "failed" else "has died"
         with self._lock:
-            if self._cause is None and culprit != self._rank:
+            if self._cause is None and culprit in self._peers:
                 self._cause, self._culprit = f"{self._name(culprit)} {how}", culprit
         self._news.set()
         if not self._steps:
@@ -249,22 +180,7 @@ def _received(connection: socket.socket, most: int) -> bytes | None:
         return b""
 
 
-def own_address() -> str:
-    """The IPv4 address at which gloo too is reached: of `GLOO_SOCKET_IFNAME`, of the host's name, or loopback."""
-    interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        if interface:
-            request = struct.pack("256s", interface.encode()[:15])
-            return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
-        try:
-            address = socket.gethostbyname(socket.gethostname())
-            probe.bind((address, 0))
-        except OSError:
-            return "127.0.0.1"
-        return address
-
-
-def _own_name(rank: int) -> str:
+def own_name(rank: int) -> str:
     """The DC, where the environment says it; else the machine."""
     with suppress(ValueError, TypeError, KeyError, IndexError):
         return str(json.loads(os.environ[VARIABLE])["ranks"][rank]["dc"])

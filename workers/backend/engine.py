@@ -10,8 +10,10 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,6 +31,7 @@ from workers.breaking import break_connections
 from workers.passive import Arrival
 
 Task = Callable[[], object]
+Collective = Callable[[Lane], Iterator[None]]
 
 
 class Engine:
@@ -42,7 +45,8 @@ class Engine:
     ) -> None:
         self._data, self._agent, self._journal = data, agent, journal
         self._sequence = itertools.count()
-        self._collectives = itertools.count()
+        self._collectives = 0
+        """Bulk collectives that have had their turn."""
         self._broken: BaseException | None = None
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -52,26 +56,34 @@ class Engine:
         """Of an error that ends everything here, what to raise instead."""
         self.waiting = Waiting()
 
-    def collective(self, collective: Callable[[Lane], None], result: Any, kind: str, size_bytes: int) -> RingWork:
+    def collective(self, collective: Collective, result: Any, kind: str, size_bytes: int) -> RingWork:
         """Queue a bulk collective; it gets a lane in the order that holds when its turn comes. Returns at once.
 
+        It yields once it has begun, and does not block before. If its turn is now, it begins in the calling thread:
+        where many ranks share few processors, the thread may come to its turn some milliseconds later.
         `kind` and `size_bytes` are for the journal, see there.
         """
+        run = self._run(collective, kind, size_bytes)
+        if self.is_idle and self._broken is None and not (self._agent and self._agent.is_due(self._collectives)):
+            try:
+                next(run)
+            except BaseException as error:
+                run = _raise(error)
+        return self.work(partial(deque, run, maxlen=0), result)
 
-        def task() -> None:
-            agent, index, turn_start = self._agent, next(self._collectives), time.monotonic()
-            arrivals: list[Arrival] | None = None
-            if agent is not None:
-                self.ring, arrivals = agent.before(index, self.ring, self._sequence), []
-            start = time.monotonic()
-            collective(Lane(self._data, self.ring, next(self._sequence), arrivals))
-            end = time.monotonic()
-            if agent is not None and arrivals is not None:
-                agent.after(arrivals)
-            if self._journal is not None:
-                self._journal.collective(kind, size_bytes, index, self.ring, turn_start, start, end)
-
-        return self.work(task, result)
+    def _run(self, collective: Collective, kind: str, size_bytes: int) -> Iterator[None]:
+        agent, index, turn_start = self._agent, self._collectives, time.monotonic()
+        self._collectives += 1
+        arrivals: list[Arrival] | None = None
+        if agent is not None:
+            self.ring, arrivals = agent.before(index, self.ring, self._sequence), []
+        start = time.monotonic()
+        yield from collective(Lane(self._data, self.ring, next(self._sequence), arrivals))
+        end = time.monotonic()
+        if agent is not None and arrivals is not None:
+            agent.after(arrivals)
+        if self._journal is not None:
+            self._journal.collective(kind, size_bytes, index, self.ring, turn_start, start, end)
 
     def set_order(self, order: Sequence[int]) -> RingWork:
         """Queue a ring change: holds for the bulk collectives after it. Disagreement on all ranks if they differ."""
@@ -152,6 +164,12 @@ class Engine:
                 )
         if order != self.ring.order:
             self.ring = Ring(self.ring.epoch + 1, order)
+
+
+def _raise(error: BaseException) -> Iterator[None]:
+    """When its turn comes."""
+    raise error
+    yield
 
 
 def _serve(tasks: queue.SimpleQueue[Task | None]) -> None:

@@ -1,97 +1,134 @@
-"""Small messages that leave at once, because their receives are posted before anybody asks for them.
+"""Small messages that leave at once: each over a connection of the two ranks that carries nothing else, unasked.
 
-gloo sends nothing before the receiver has said that it is ready: half a round trip, which here passes during the
-collective before. Between two ranks letters are counted, in the order in which both expect them; which collective one
-belongs to does not matter.
+gloo sends nothing before the receiver has said that it is ready, and wakes a thread of its own for what comes. Here the
+thread that wants a letter reads it itself. Between two ranks letters are numbered, in the order in which both expect
+them; in which order they are sent or wanted does not matter.
 """
 
 from __future__ import annotations
 
 import itertools
+import socket
+import struct
 import threading
-from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache, partial
+import weakref
+from collections.abc import Mapping
+from datetime import timedelta
 
-import torch
-from torch.distributed import ProcessGroupGloo, Work
+from workers.backend.meeting import hang_up, limit_waiting
+from workers.backend.ways import Rest, Sender
 
-LETTER_BYTES = 16 * 1024
-"""The largest. So much memory is kept ready for each rank that writes."""
+LETTER_BYTES = 64 * 1024
+"""The largest."""
 
-HEAD_BYTES = 8
-"""At the begin of a letter: how long it is, which gloo would compare if receives were not posted ahead."""
-
-PAPER_BYTES = HEAD_BYTES + LETTER_BYTES
-
-Tag = Callable[[int], int]
-"""Of a letter's number, its tag of gloo's."""
+_HEAD = struct.Struct("=QQ")
+"""At the begin of a letter: its number, and how many bytes follow."""
 
 
 class Letters:
-    """Those of one rank of `group`. Safe from any thread, as long as both sides reserve in the same order."""
+    """Those of one rank. `peers` are connections for this alone. Safe from any thread.
 
-    def __init__(self, group: ProcessGroupGloo, tag: Tag) -> None:
-        self._group, self._tag = group, tag
-        self._sent: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
-        self._lock = threading.Lock()
-        self._expected: defaultdict[int, int] = defaultdict(int)
-        self._posted: dict[int, tuple[torch.Tensor, Work]] = {}
-        """By rank, of the letter that it is to write next: where that will lie, gloo's receive."""
-        self._spare: list[torch.Tensor] = []
+    Both sides of a pair reserve in the same order. What cannot be sent or received is a RuntimeError: after an end of
+    the connection, `break_off`, or if nothing comes for `timeout`.
+    """
 
-    def send(self, data: torch.Tensor, to: int, tag: int) -> Callable[[], None]:
-        """A letter under a tag that was reserved; its text is copied now. What is returned blocks until it has left."""
-        text = data.detach().reshape(-1).view(torch.uint8)
-        letter = torch.cat([_head(text.numel()), text])
-        work = self._group.send([letter], to, tag)
-
-        return partial(_left, work, letter)
+    def __init__(self, peers: Mapping[int, socket.socket], timeout: timedelta) -> None:
+        self._out = {rank: Sender(rank, peer) for rank, peer in peers.items()}
+        self._numbers = {rank: itertools.count() for rank in peers}
+        self._in = {rank: _In(rank, peer) for rank, peer in peers.items()}
+        self._peers = list(peers.values())
+        for peer in self._peers:
+            limit_waiting(peer, timeout)
+        for each in self._out.values():
+            weakref.finalize(self, each.close)
 
     def reserve(self, to: int) -> int:
-        """The tag under which the next letter to that rank is sent, whenever that is."""
-        return self._tag(next(self._sent[to]))
+        """The number of the next letter to that rank, whenever it is sent."""
+        return next(self._numbers[to])
 
-    def receive(self, into: torch.Tensor, source: int) -> Callable[[], None]:
-        """The next letter from that rank, of as many bytes as `into` (contiguous) has, is for `into`.
+    def send(self, text: memoryview, to: int, number: int) -> Rest:
+        """A letter of a number that was reserved. What is returned blocks until it has left: then `text` may change."""
+        return self._out[to].give([memoryview(_HEAD.pack(number, len(text))), text])
+
+    def receive(self, place: memoryview, source: int) -> Rest:
+        """The next letter from that rank, of as many bytes as `place` has, is for it.
 
         What is returned blocks until it is there. RuntimeError if it has another length.
         """
-        with self._lock:
-            number = self._expected[source]
-            self._expected[source] += 1
-            paper, work = self._posted.pop(source, None) or self._post(source, number)
-        into = into.view(-1).view(torch.uint8)
+        mine = self._in[source]
+        number = next(mine.numbers)
 
         def open_it() -> None:
-            work.wait()
-            length = into.numel()
-            if not torch.equal(paper[:HEAD_BYTES], _head(length)):
-                raise RuntimeError(f"rank {source} has sent another size than the {length} bytes expected here")
-            into.copy_(paper[HEAD_BYTES : HEAD_BYTES + length])
-            if len(self._spare) < self._group.size():
-                self._spare.append(paper)
+            text = mine.take(number)
+            if len(text) != len(place):
+                raise RuntimeError(f"rank {source} has sent another size than the {len(place)} bytes expected here")
+            place[:] = text
 
         return open_it
 
-    def replenish(self) -> None:
-        """Post the receive of the next letter of everybody who has written before."""
-        with self._lock, suppress(RuntimeError):  # of a peer that is gone: the next collective will say so
-            for source, number in self._expected.items():
-                if source not in self._posted:
-                    self._posted[source] = self._post(source, number)
-
-    def _post(self, source: int, number: int) -> tuple[torch.Tensor, Work]:
-        paper = self._spare.pop() if self._spare else torch.empty(PAPER_BYTES, dtype=torch.uint8, device="cpu")
-        return paper, self._group.recv([paper], source, self._tag(number))
+    def break_off(self) -> None:
+        """Whoever waits for a letter, here or at a peer, has an error now. Any thread; idempotent."""
+        hang_up(self._peers)
 
 
-@lru_cache(maxsize=256)
-def _head(length: int) -> torch.Tensor:
-    return torch.frombuffer(bytearray(length.to_bytes(HEAD_BYTES, "little")), dtype=torch.uint8)
+class _In:
+    """Letters from one rank: one thread reads, for all that wait."""
+
+    def __init__(self, rank: int, connection: socket.socket) -> None:
+        self.numbers = itertools.count()
+        self._rank, self._connection = rank, connection
+        self._changed = threading.Condition(threading.Lock())
+        self._is_read = False
+        self._kept: dict[int, bytes] = {}
+        self._error: RuntimeError | None = None
+        self._buffer = memoryview(bytearray(_HEAD.size + LETTER_BYTES))
+        self._filled = 0
+
+    def take(self, number: int) -> bytes:
+        """The letter of that number. Blocks until it is there."""
+        with self._changed:
+            while number not in self._kept:
+                if self._error is not None:
+                    raise RuntimeError(str(self._error)) from self._error
+                if self._is_read:
+                    self._changed.wait()
+                    continue
+                self._is_read = True
+                self._changed.release()
+                try:
+                    self._read()
+                finally:
+                    self._changed.acquire()
+                    self._is_read = False
+                    self._changed.notify_all()
+            return self._kept.pop(number)
+
+    def _read(self) -> None:
+        """Blocks until something has come; keeps the letters that are complete."""
+        try:
+            count = self._connection.recv_into(self._buffer[self._filled :])
+        except OSError as error:
+            self._error = _broken(self._rank, error)
+            return
+        if not count:
+            self._error = RuntimeError(f"rank {self._rank} has closed its connection")
+            return
+        self._filled += count
+        begin = 0
+        while self._filled - begin >= _HEAD.size:
+            number, length = _HEAD.unpack_from(self._buffer, begin)
+            end = begin + _HEAD.size + length
+            if end > self._filled:
+                break
+            self._kept[number] = bytes(self._buffer[begin + _HEAD.size : end])
+            begin = end
+        if begin:
+            rest = self._filled - begin
+            self._buffer[:rest] = self._buffer[begin : self._filled]
+            self._filled = rest
 
 
-def _left(work: Work, _: torch.Tensor) -> None:
-    """Keeps the letter until it has."""
-    work.wait()
+def _broken(rank: int, error: OSError) -> RuntimeError:
+    if isinstance(error, BlockingIOError):
+        return RuntimeError(f"timed out: rank {rank} has sent nothing")
+    return RuntimeError(f"the connection to rank {rank} is broken: {error.strerror or error}")

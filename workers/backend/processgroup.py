@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -30,13 +30,17 @@ from workers.agent import Ring
 from workers.backend import moves, reductions
 from workers.backend.automatic import from_environment
 from workers.backend.cutting import parts
-from workers.backend.deathwatch import DeathWatch
+from workers.backend.deathwatch import DeathWatch, own_name
 from workers.backend.engine import Engine
 from workers.backend.lane import Lane
+from workers.backend.letters import Letters
+from workers.backend.meeting import meet
 from workers.backend.reductions import COMBINE, check_reducible
-from workers.backend.small import Dissemination, Rest, users_tag
-from workers.backend.work import LazyWork, StockWork, Together, as_it_is, raise_explained
-from workers.backend.written import Written, check_same_type, finish_all, flat, split
+from workers.backend.small import Dissemination
+from workers.backend.streams import Streams
+from workers.backend.ways import Rest
+from workers.backend.work import LazyWork, StockWork, Together, raise_explained
+from workers.backend.written import Written, check_same_type, finish_all, flat, given, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
@@ -44,6 +48,8 @@ SMALL_BYTES = 64 * 1024
 
 Tensors = Sequence[torch.Tensor]
 
+_KINDS = ("watch", "letters", "streams")
+"""The connections between every two ranks, beside gloo's."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -62,7 +68,7 @@ def _explained(method: Method) -> Method:
 
 
 class RingProcessGroup(dist.ProcessGroup):
-    """Two inner gloo groups: `data` carries what goes round the ring, `control` everything else.
+    """Two inner gloo groups, `data` for what goes round the ring, `control` for what is stock gloo's; the rest is ours.
 
     An operation that is not overridden here is stock gloo's, through the backend that the base class holds.
     """
@@ -70,6 +76,7 @@ class RingProcessGroup(dist.ProcessGroup):
     def __init__(self, options: Any) -> None:
         rank, size = options.group_rank, options.group_size
         super().__init__(rank, size)
+        self._size = size
         self._control = ProcessGroupGloo(PrefixStore("control", options.store), rank, size, options.timeout)
         self._data = ProcessGroupGloo(PrefixStore("data", options.store), rank, size, options.timeout)
         self._control._set_sequence_number_for_group()
@@ -78,15 +85,15 @@ class RingProcessGroup(dist.ProcessGroup):
         ranks = list(options.global_ranks_in_group) or list(range(size))
         self._engine = Engine(self._data, *from_environment(self._data, options.group_id, ranks))
         self._waiting = self._engine.waiting
-        self._watch: DeathWatch | None = None
-        if size > 1:
-            end_waiting = partial(_break_all, self._control, self._data)
-            store = PrefixStore("watch", options.store)
-            leave = partial(_leave, self._engine, self._control, self._data)
-            self._watch = DeathWatch(store, rank, ranks, end_waiting, leave)
-            weakref.finalize(self, self._watch.close)
-        self._explain = self._engine.explain = self._watch.explained if self._watch is not None else as_it_is
-        self._small = Dissemination(self._control)
+        own = own_name(ranks[rank])
+        meeting = meet(PrefixStore("meeting", options.store), rank, size, own, len(_KINDS), options.timeout)
+        watched, letters, streams = meeting.peers
+        self._small = Dissemination(rank, size, Letters(letters, options.timeout), Streams(streams, options.timeout))
+        end_waiting = partial(_break_all, self._small, self._control, self._data)
+        leave = partial(_leave, self._engine, self._control, self._data)
+        self._watch = DeathWatch(watched, meeting.names, ranks, end_waiting, leave)
+        weakref.finalize(self, self._watch.close)
+        self._explain = self._engine.explain = self._watch.explained
 
     @property
     def ring(self) -> Ring:
@@ -143,11 +150,11 @@ class RingProcessGroup(dist.ProcessGroup):
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         """`outputs[i]` are the shards of the i-th tensor."""
-        return _together([self.allgather([shards], [own], opts) for shards, own in zip(outputs, inputs, strict=True)])
+        return _together([self.allgather([shards], [own]) for shards, own in zip(outputs, inputs, strict=True)])
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """What functional collectives call."""
-        return _together([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
+        return _together([self.all_gather_single(o, i) for o, i in zip(outputs, inputs, strict=True)])
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -156,9 +163,8 @@ class RingProcessGroup(dist.ProcessGroup):
     ) -> Work:
         mine = flat(own).view(torch.uint8)
 
-        def collective(lane: Lane) -> None:
-            shards[lane.rank].copy_(mine)
-            moves.all_gather(lane, shards)
+        def collective(lane: Lane) -> Iterator[None]:
+            yield from moves.all_gather(lane, shards, mine)
             finish_all(written)
 
         return self._engine.collective(collective, result, "all_gather", own.nbytes)
@@ -177,17 +183,17 @@ class RingProcessGroup(dist.ProcessGroup):
             return self._begun(self._small.all_reduce(tensor, op), [tensor], opts)
         written = Written(tensor, keep=True)
 
-        def collective(lane: Lane) -> None:
-            reductions.all_reduce(lane, written.elements, op)
+        def collective(lane: Lane) -> Iterator[None]:
+            yield from reductions.all_reduce(lane, written.elements, op)
             written.finish()
 
         return self._engine.collective(collective, [tensor], "all_reduce", tensor.nbytes)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
-        """Each of them."""
+        """Each of them, all at once."""
         each = AllreduceOptions()
         if opts is not None:
-            each.reduceOp, each.asyncOp = opts.reduceOp, opts.asyncOp
+            each.reduceOp = opts.reduceOp
         return _together([self.allreduce([tensor], each) for tensor in tensors])
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
@@ -206,7 +212,10 @@ class RingProcessGroup(dist.ProcessGroup):
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """What functional collectives call."""
-        return _together([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
+        each = ReduceScatterOptions()
+        if opts is not None:
+            each.reduceOp = opts.reduceOp
+        return _together([self.reduce_scatter_single(o, i, each) for o, i in zip(outputs, inputs, strict=True)])
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -222,8 +231,8 @@ class RingProcessGroup(dist.ProcessGroup):
             return self._begun(self._small.reduce_scatter(shards, output, op), [output], opts)
         written = Written(output)
 
-        def collective(lane: Lane) -> None:
-            reductions.reduce_scatter(lane, shards, written.elements, op)
+        def collective(lane: Lane) -> Iterator[None]:
+            yield from reductions.reduce_scatter(lane, shards, written.elements, op)
             written.finish()
 
         return self._engine.collective(collective, [output], "reduce_scatter", output.nbytes)
@@ -252,8 +261,8 @@ class RingProcessGroup(dist.ProcessGroup):
 
             return self._begun(finish, [tensor], opts)
 
-        def collective(lane: Lane) -> None:
-            reductions.all_reduce(lane, copy, op)
+        def collective(lane: Lane) -> Iterator[None]:
+            yield from reductions.all_reduce(lane, copy, op)
             store()
 
         return self._engine.collective(collective, [tensor], "all_reduce", tensor.nbytes)
@@ -267,7 +276,7 @@ class RingProcessGroup(dist.ProcessGroup):
         (tensor,), root = tensors, opts.rootRank
         written = Written(tensor, keep=True)
         if self._is_small(tensor.nbytes * (self.size() - 1)):
-            rest = self._small.broadcast(written.bytes, root)
+            rest = self._small.broadcast(written.memory, root)
 
             def finish() -> None:
                 rest()
@@ -275,8 +284,8 @@ class RingProcessGroup(dist.ProcessGroup):
 
             return self._begun(finish if written.is_copy else rest, [tensor], opts)
 
-        def collective(lane: Lane) -> None:
-            moves.broadcast(lane, written.bytes, root)
+        def collective(lane: Lane) -> Iterator[None]:
+            yield from moves.broadcast(lane, written.bytes, root)
             written.finish()
 
         return self._engine.collective(collective, [tensor], "broadcast", tensor.nbytes)
@@ -286,7 +295,7 @@ class RingProcessGroup(dist.ProcessGroup):
         """`dist.all_to_all`: what rank a lists for b has the size that b lists for a, any size."""
         check_same_type(*outputs, *inputs)
         written = [Written(tensor) for tensor in outputs]
-        rest = self._small.all_to_all([w.bytes for w in written], [flat(i).view(torch.uint8) for i in inputs])
+        rest = self._small.all_to_all([w.memory for w in written], [given(i) for i in inputs])
 
         def finish() -> None:
             rest()
@@ -305,16 +314,16 @@ class RingProcessGroup(dist.ProcessGroup):
     ) -> Work:
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
         check_same_type(output, input)
-        written, given = Written(output), flat(input).view(torch.uint8)
+        written, size = Written(output), self._size
         rest = self._small.all_to_all(
-            split(written.bytes, output_splits, output, self.size()), split(given, input_splits, input, self.size())
+            split(written.memory, output_splits, output, size), split(given(input), input_splits, input, size)
         )
 
         def finish() -> None:
             rest()
             written.finish()
 
-        return self._begun(finish, [output], opts)
+        return self._begun(finish if written.is_copy else rest, [output], opts)
 
     alltoall_base = all_to_all_single
 
@@ -324,7 +333,7 @@ class RingProcessGroup(dist.ProcessGroup):
         (own,), shards = inputs, outputs[0] if outputs else ()
         self._check_shards(shards, own, opts.rootRank)
         written = [Written(shard) for shard in shards]
-        rest = self._small.gather([shard.bytes for shard in written], flat(own).view(torch.uint8), opts.rootRank)
+        rest = self._small.gather([shard.memory for shard in written], given(own), opts.rootRank)
 
         def finish() -> None:
             rest()
@@ -338,7 +347,7 @@ class RingProcessGroup(dist.ProcessGroup):
         (own,), shards = outputs, inputs[0] if inputs else ()
         self._check_shards(shards, own, opts.rootRank)
         written = Written(own)
-        rest = self._small.scatter(written.bytes, [flat(s).view(torch.uint8) for s in shards], opts.rootRank)
+        rest = self._small.scatter(written.memory, [given(shard) for shard in shards], opts.rootRank)
 
         def finish() -> None:
             rest()
@@ -348,18 +357,18 @@ class RingProcessGroup(dist.ProcessGroup):
 
     @_explained
     def send(self, tensors: Tensors, to: int, tag: int) -> Work:
-        """`dist.send`, `dist.isend`: stock gloo's, with tags up to 30 bits."""
-        return self._stock(self._control.send(tensors, to, users_tag(tag)))
+        """`dist.send`, `dist.isend`: stock gloo's."""
+        return self._stock(self._control.send(tensors, to, tag))
 
     @_explained
     def recv(self, tensors: Tensors, source: int, tag: int) -> Work:
         """`dist.recv`, `dist.irecv`."""
-        return self._stock(self._control.recv(tensors, source, users_tag(tag)))
+        return self._stock(self._control.recv(tensors, source, tag))
 
     @_explained
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
         """`dist.recv` from whoever comes first."""
-        return self._stock(self._control.recv_anysource(tensors, users_tag(tag)))
+        return self._stock(self._control.recv_anysource(tensors, tag))
 
     # Keeping together.
 
@@ -379,8 +388,7 @@ class RingProcessGroup(dist.ProcessGroup):
     def shutdown(self) -> None:
         """`dist.destroy_process_group`: what is queued still runs."""
         self._engine.stop()
-        if self._watch is not None:
-            self._watch.close()
+        self._watch.close()
 
     def _is_small(self, most_sent_bytes: int) -> bool:
         return most_sent_bytes <= SMALL_BYTES or self.size() == 1
@@ -400,15 +408,19 @@ class RingProcessGroup(dist.ProcessGroup):
     def _stock(self, work: Work) -> Work:
         return StockWork(work, self._waiting.run, self._explain)
 
-    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work:
-        self._small.replenish()
-        work = LazyWork(result, rest, self._waiting.start, self._engine.in_turn, self._explain)
-        if opts is not None and opts.asyncOp:
+    def _begun(self, rest: Rest, result: list[torch.Tensor], opts: Any) -> Work | None:
+        """None if it has ended already, as it has if the script waits: torch's way to say so."""
+        if opts is not None and not opts.asyncOp:
+            rest()
+            return None
+        work = LazyWork(result, rest, self._engine.in_turn, self._explain)
+        if opts is not None:
             work.proceed()
         return work
 
 
-def _break_all(*groups: ProcessGroupGloo) -> None:
+def _break_all(small: Dissemination, *groups: ProcessGroupGloo) -> None:
+    small.break_off()
     for group in groups:
         break_connections(group)
 

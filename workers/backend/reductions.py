@@ -7,7 +7,7 @@ that for all_reduce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import torch
@@ -49,26 +49,41 @@ def average(total: torch.Tensor, ranks: int) -> None:
     torch.div(total, ranks, rounding_mode=rounding, out=total)
 
 
-def all_reduce(lane: Lane, data: torch.Tensor, op: ReduceOp.RedOpType) -> None:
-    """Reduce `data` (flat, contiguous) over all ranks in place. Needs one window of chunks besides."""
+def all_reduce(lane: Lane, data: torch.Tensor, op: ReduceOp.RedOpType) -> Iterator[None]:
+    """Reduce `data` (flat, contiguous) over all ranks in place. Needs one window of chunks besides.
+
+    Blocks until all is done; yields before, when the first chunks leave.
+    """
     shards = [data[begin:end] for begin, end in parts(data.numel(), lane.size)]
     count = chunks_per_shard(max(shard.nbytes for shard in shards), lane.size)
-    course = Reduction(lane.size, count)
+    course = _course(lane.size, count)
     pieces = [cut(shard, count) for shard in shards]
-    # A gathered chunk comes only after this rank's own part of it has gone into the sum: posting now is safe.
     gather = GatherRound(lane, pieces, first_number=len(course.transfers))
-    _reduce(lane, course, op, pieces, partials=pieces, final=pieces[lane.rank], on_final=gather.own_chunk)
+    reducing = _reduce(lane, course, op, pieces, partials=pieces, final=pieces[lane.rank], on_final=gather.own_chunk)
+    yield next(reducing)
+    # A gathered chunk comes only after this rank's own part of it has gone into the sum: posting is safe. Where that
+    # is not in this step yet, it is also soon enough, and the first chunks need not wait for so many messages.
+    if lane.size > 2:
+        next(reducing)
+    gather.post()
+    yield from reducing
     gather.pass_on()
 
 
-def reduce_scatter(lane: Lane, shards: Sequence[torch.Tensor], output: torch.Tensor, op: ReduceOp.RedOpType) -> None:
+def reduce_scatter(
+    lane: Lane, shards: Sequence[torch.Tensor], output: torch.Tensor, op: ReduceOp.RedOpType
+) -> Iterator[None]:
     """`output` becomes the reduction of this rank's shard over all ranks; `shards[r]` is this rank's part of rank r's.
 
-    Flat and contiguous, of any size, the inputs stay as they are; needs one window of chunks besides.
+    Flat and contiguous, of any size, the inputs stay as they are; needs one window of chunks besides. Blocks until all
+    is done; yields before, when the first chunks leave.
     """
     count = chunks_per_shard(max(shard.nbytes for shard in shards), lane.size)
     pieces = [cut(shard, count) for shard in shards]
-    _reduce(lane, Reduction(lane.size, count), op, pieces, partials=None, final=cut(output, count))
+    yield from _reduce(lane, _course(lane.size, count), op, pieces, partials=None, final=cut(output, count))
+
+
+_course = lru_cache(maxsize=64)(Reduction)
 
 
 def _reduce(
@@ -79,12 +94,13 @@ def _reduce(
     *,
     partials: Sequence[Sequence[torch.Tensor]] | None,
     final: Sequence[torch.Tensor],
-    on_final: Callable[[int], None] = lambda chunk: None,
-) -> None:
+    on_final: Callable[[int, torch.Tensor], None] = lambda chunk, piece: None,
+) -> Iterator[None]:
     """`pieces[r][c]` is the own part of chunk c of rank r's shard; what comes in is combined with it.
 
     The partial results stand in `partials` (which may be the pieces themselves), or stay in the window if that is None;
-    the last one goes to `final[c]`, and `on_final(c)` is told.
+    the last one goes to `final[c]`, and `on_final` is told c and it. Yields when the first chunks leave, and when the
+    first has come.
     """
     combine, transfers = COMBINE[op], course.transfers
     largest = max(piece.numel() for shard in pieces for piece in shard)
@@ -114,17 +130,20 @@ def _reduce(
         post(number)
     for number, chunk in course.first:
         start(number, chunk)
+    yield
     for transfer in transfers:
         number, chunk = transfer.number, transfer.chunk
         whose = owner(transfer.step)
         here, own = slot(number), pieces[whose][chunk]
         done(arriving[number])
+        if not number:
+            yield
         lane.arrived(whose if transfer.step else lane.previous, here)
         if transfer.step == course.steps - 1:
             combine(here, own, out=final[chunk])
             if op == ReduceOp.AVG:
                 average(final[chunk], lane.size)
-            on_final(chunk)
+            on_final(chunk, final[chunk])
             if transfer.sends is not None:
                 start(transfer.sends, chunk + course.ahead)
         else:

@@ -112,18 +112,16 @@ class RingWork(Work):
 
 
 class LazyWork(RingWork):
-    """A collective that has begun; the `rest` is done once somebody waits, or wants to be told.
+    """A collective that has begun; the `rest` is done by whoever waits for it.
 
-    `at_once(work, task)` has a thread do it for the one who waits, `in_turn(work, task)` for those who do not.
+    `in_turn(work, task)` has a thread do it for those who do not wait, and want to be told.
     """
 
-    def __init__(
-        self, result: Any, rest: Callable[[], object], at_once: Start, in_turn: Start, explain: Explain = as_it_is
-    ) -> None:
+    def __init__(self, result: Any, rest: Callable[[], object], in_turn: Start, explain: Explain = as_it_is) -> None:
         super().__init__(result)
         self._explain = explain
         self._rest: list[Callable[[], object]] = [in_mode_of_caller(rest)]
-        self._at_once, self._in_turn = at_once, in_turn
+        self._in_turn = in_turn
         self._has_turn = False
 
     def proceed(self) -> None:
@@ -137,7 +135,7 @@ class LazyWork(RingWork):
         if timeout:
             self.proceed()
         elif self._rest:
-            self._at_once(self, self._settle)
+            self._settle()
         return super().wait(timeout)
 
     def get_future(self) -> torch.futures.Future[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -15,11 +17,11 @@ class Written:
 
     def __init__(self, tensor: torch.Tensor, *, keep: bool = False) -> None:
         self._tensor = tensor.detach()
-        self.is_copy = not tensor.is_contiguous()
+        self.is_copy = not _is_plain(tensor)
         if not self.is_copy:
             self.contiguous = self._tensor
         elif keep:
-            self.contiguous = self._tensor.contiguous()
+            self.contiguous = _plain(self._tensor)
         else:
             self.contiguous = torch.empty(tensor.shape, dtype=tensor.dtype)
 
@@ -32,6 +34,11 @@ class Written:
     def bytes(self) -> torch.Tensor:
         """As uint8, in one dimension."""
         return self.elements.view(torch.uint8)
+
+    @property
+    def memory(self) -> memoryview:
+        """As bytes, without torch."""
+        return memory_of(self.contiguous)
 
     def finish(self) -> None:
         """The result is complete: it goes to where it belongs."""
@@ -47,26 +54,54 @@ def finish_all(written: Sequence[Written]) -> None:
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """Its elements in one dimension; a copy if it is not contiguous."""
-    return tensor.detach().contiguous().view(-1)
+    return _plain(tensor.detach()).view(-1)
+
+
+def given(tensor: torch.Tensor) -> memoryview:
+    """Its bytes, to be read; of a copy if it is not contiguous."""
+    return memory_of(_plain(tensor))
+
+
+def memory_of(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous tensor, which lives as long as the view.
+
+    Without torch's own operations: the ten of them that a small message would need cost more than sending it.
+    """
+    memory = (ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())
+    memory.tensor = tensor
+    return memoryview(memory).cast("B")
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if _is_plain(tensor) else tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def check_same_type(*tensors: torch.Tensor) -> None:
     """ValueError unless all have one dtype."""
-    dtypes = {tensor.dtype for tensor in tensors}
-    if len(dtypes) > 1:
-        raise ValueError(f"tensors of one collective must have one dtype, not {dtypes}")
+    first = tensors[0].dtype
+    for tensor in tensors:
+        if tensor.dtype != first:
+            raise ValueError(f"tensors of one collective must have one dtype, not {first} and {tensor.dtype}")
 
 
-def split(data: torch.Tensor, splits: Sequence[int], of: torch.Tensor, ranks: int) -> list[torch.Tensor]:
-    """The flat `data` of tensor `of`, by rank: as many of its rows as `splits` says, equally many if that is empty.
+def split(memory: memoryview, splits: Sequence[int], of: torch.Tensor, ranks: int) -> list[memoryview]:
+    """The `memory` of tensor `of`, by rank: as many of its rows as `splits` says, equally many if that is empty.
 
     ValueError where that is not all of it.
     """
-    rows = of.shape[0] if of.dim() else of.numel()
-    if not splits and rows % ranks:
-        raise ValueError(f"{rows} rows cannot be split equally among {ranks} ranks")
-    counts = list(splits) or [rows // ranks] * ranks
+    rows = len(of) if of.dim() else 1
+    if not splits:
+        if rows % ranks:
+            raise ValueError(f"{rows} rows cannot be split equally among {ranks} ranks")
+        size = len(memory) // ranks
+        return [memory[begin : begin + size] for begin in range(0, size * ranks, size or 1)] or [memory] * ranks
+    counts = list(splits)
     if len(counts) != ranks or sum(counts) != rows:
         raise ValueError(f"the splits {counts} do not make up the {rows} rows of the tensor for {ranks} ranks")
-    row_bytes = data.numel() // rows if rows else 0
-    return list(data.split([count * row_bytes for count in counts]))
+    row_bytes = len(memory) // rows if rows else 0
+    bounds = [0, *itertools.accumulate(count * row_bytes for count in counts)]
+    return [memory[begin:end] for begin, end in itertools.pairwise(bounds)]
