@@ -25,6 +25,7 @@ from torch.distributed import Store
 _TOKEN_BYTES = 16
 _HELLO = struct.Struct(f"!{_TOKEN_BYTES}sII")
 """The token of whom it is for, who says it, the number of its kind. Nothing else is read before a rank is known."""
+_HANDSHAKES = 4
 _SIOCGIFADDR = 0x8915
 
 Peers = dict[int, socket.socket]
@@ -58,11 +59,31 @@ def meet(store: Store, rank: int, size: int, name: str, kinds: int, timeout: tim
         wanted = {(other, kind) for other in range(rank + 1, size) for kind in range(kinds)}
         for connection, other, kind in _welcomed(server, token, wanted, deadline):
             peers[kind][other] = connection
-    for connection in (each for by_rank in peers for each in by_rank.values()):
-        connection.setblocking(True)
+    connections = [by_rank[other] for by_rank in peers for other in sorted(by_rank)]
+    for connection in connections:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _open.add(connection)
+    _shake_hands(connections, deadline)
     return Meeting({other: str(about["name"]) for other, about in everybody.items()}, peers)
+
+
+def _shake_hands(connections: Sequence[socket.socket], deadline: float) -> None:
+    """A byte to everybody and one from everybody, some times: then TCP knows how far each is, and blocks from here on.
+
+    The handshake alone says little where many ranks start at once on few processors.
+    """
+    try:
+        for _ in range(_HANDSHAKES):
+            for connection in connections:
+                connection.settimeout(max(0.001, deadline - time.monotonic()))
+                connection.sendall(b".")
+            for connection in connections:
+                if not connection.recv(1):
+                    raise RuntimeError("a rank has left before all had met")
+    except OSError as error:
+        raise RuntimeError(f"a rank has left before all had met: {error}") from error
+    for connection in connections:
+        connection.setblocking(True)
 
 
 def limit_waiting(connection: socket.socket, timeout: timedelta) -> None:

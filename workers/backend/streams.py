@@ -18,9 +18,9 @@ from workers.backend.ways import Rest, Sender, Way
 _HEAD = struct.Struct("=Q")
 """Before each message: how many bytes it has, for a mistake of the script to be one here as well."""
 
-NEAR_S, NEAR_BYTES = 0.002, 256 * 1024
-"""Between ranks so near so much under way carries a gigabit per second. More would not be under way, but before a link:
-all of it at the begin, when every pair has something to send, and in the way of those who come a little later.
+NEAR_S, NEAR_BYTES = 0.004, 256 * 1024
+"""Between ranks so near so much under way carries half a gigabit per second. More would only wait before a link: all
+of it at the begin, when every pair has something to send, and in the way of those who come a little later.
 """
 
 _TCP_INFO_BYTES, _MIN_RTT = 152, struct.Struct("=148xI")
