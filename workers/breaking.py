@@ -21,7 +21,7 @@ def break_connections(group: ProcessGroupGloo) -> None:
 
     With a peer that is dead nothing times out, so all are tried: the first that lives does it.
     """
-    nothing = torch.empty(1)
+    nothing = torch.empty(1, device="cpu")
     for peer in range(group.size()):
         if peer != group.rank():
             with suppress(RuntimeError):

@@ -261,3 +261,58 @@ def test_what_waits_after_the_end_of_the_group_is_still_waited_for():
     threads.start(done.set)
     # then
     assert done.wait(10)
+
+
+def test_coalesced_gathers_go_on_while_somebody_waits_for_something_else():
+    def main() -> None:
+        rank, n = dist.get_rank(), dist.get_world_size()
+        outputs, inputs = [torch.empty(n), torch.empty(n * 2)], [torch.full((1,), float(rank)), torch.full((2,), 9.0)]
+        work = dist.group.WORLD.all_gather_single_coalesced(outputs, inputs)
+        token = torch.ones(1)
+        if rank:
+            dist.recv(token, rank - 1)
+        work.wait()
+        if rank + 1 < n:
+            dist.send(token, rank + 1)
+        assert outputs[0].tolist() == list(range(n)) and (outputs[1] == 9).all()
+
+    run_ranks(5, main)
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_where_a_script_makes_its_tensors_is_no_matter(size: int):
+    def main() -> None:
+        mine, scattered, n = torch.ones(size), torch.empty(size), dist.get_world_size()
+        given = [torch.ones(size) for _ in range(n)]
+        with torch.device("meta"):
+            dist.all_reduce(mine)
+            dist.reduce_scatter(scattered, given)
+        assert (mine == n).all() and (scattered == n).all()
+
+    run_ranks(3, main)
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_an_input_may_lie_where_anothers_output_will(size: int):
+    def main() -> None:
+        rank, n = dist.get_rank(), dist.get_world_size()
+        outputs = [torch.full((size,), float(rank)) for _ in range(n)]
+        dist.all_gather(outputs, outputs[(rank + 1) % n])
+        assert [output.unique().tolist() for output in outputs] == [[float(other)] for other in range(n)]
+
+    run_ranks(3, main)
+
+
+def test_lists_that_do_not_fit_are_refused_before_anything_moves():
+    def main() -> None:
+        rank, n = dist.get_rank(), dist.get_world_size()
+        one, two = torch.ones(1), torch.ones(2)
+        with pytest.raises(ValueError, match="one tensor is needed for each rank"):
+            dist.group.WORLD.alltoall([one] * (n - 1), [one] * (n - 1))
+        with pytest.raises(ValueError, match="as large as that from it"):
+            dist.group.WORLD.alltoall([two if r == rank else one for r in range(n)], [one] * n)
+        got = [torch.empty(1) for _ in range(n)]
+        dist.all_to_all(got, [torch.full((1,), float(rank))] * n)
+        assert [each.item() for each in got] == list(range(n))
+
+    run_ranks(2, main)

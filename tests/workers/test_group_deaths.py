@@ -206,7 +206,7 @@ def test_a_rank_that_stalls_is_late_and_not_dead():
 
 def test_a_stranger_who_calls_is_sent_away_and_the_ranks_still_meet():
     store, met = dist.HashStore(), []
-    meeting = threading.Thread(target=lambda: met.append(meet(store, 0, 2, "amsterdam", 2, timedelta(seconds=20))))
+    meeting = threading.Thread(target=lambda: met.append(meet(store, 0, 2, "amsterdam", 2, timedelta(days=365))))
     meeting.start()
     store.wait(["0"], timedelta(seconds=20))
     at = tuple(json.loads(store.get("0"))["at"])

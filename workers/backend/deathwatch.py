@@ -88,6 +88,11 @@ class DeathWatch:
         died.__cause__ = error
         return died
 
+    @property
+    def knows_of_a_death(self) -> bool:
+        """Whether a rank of the group has died, or left with an error."""
+        return self._culprit is not None
+
     def close(self) -> None:
         """Leave: the others are told in what way, and not to take it for a death. Idempotent."""
         with self._lock:
@@ -122,6 +127,7 @@ class DeathWatch:
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
+        self._end_waiting = self._give_up = _nothing  # they hold the group, which holds this
 
     def _listen(self, rank: int, peer: socket.socket, said: bytearray) -> None:
         received = _received(peer, _FAREWELL_BYTES)
@@ -156,6 +162,10 @@ class DeathWatch:
     def _name(self, rank: int) -> str:
         name = self._names.get(rank)
         return f"rank {self._ranks[rank]} ({name})" if name else f"rank {self._ranks[rank]}"
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 _watches: weakref.WeakSet[DeathWatch] = weakref.WeakSet()

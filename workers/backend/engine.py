@@ -64,12 +64,15 @@ class Engine:
         `kind` and `size_bytes` are for the journal, see there.
         """
         run = self._run(collective, kind, size_bytes)
-        if self.is_idle and self._broken is None and not (self._agent and self._agent.is_due(self._collectives)):
-            try:
+        try:
+            if self.is_idle and self._broken is None and not (self._agent and self._agent.is_due(self._collectives)):
                 next(run)
-            except BaseException as error:
-                run = _raise(error)
-        return self.work(partial(deque, run, maxlen=0), result)
+            return self.work(partial(deque, run, maxlen=0), result)
+        except BaseException as error:  # it may have begun: the ranks are no longer at the same point
+            failed = self.work(partial(deque, _raise(error), maxlen=0), result)
+            if isinstance(error, Exception):
+                return failed
+            raise  # an interrupt is the script's
 
     def _run(self, collective: Collective, kind: str, size_bytes: int) -> Iterator[None]:
         agent, index, turn_start = self._agent, self._collectives, time.monotonic()

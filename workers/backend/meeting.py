@@ -5,6 +5,7 @@ Each rank listens for those after it and connects to those before it, with a con
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -13,6 +14,7 @@ import select
 import selectors
 import socket
 import struct
+import termios
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -26,6 +28,8 @@ _TOKEN_BYTES = 16
 _HELLO = struct.Struct(f"!{_TOKEN_BYTES}sII")
 """The token of whom it is for, who says it, the number of its kind. Nothing else is read before a rank is known."""
 _HANDSHAKES = 4
+_MOST_S = 86400.0
+"""A timeout may be so long that no system call takes it."""
 _SIOCGIFADDR = 0x8915
 
 Peers = dict[int, socket.socket]
@@ -45,13 +49,14 @@ def meet(store: Store, rank: int, size: int, name: str, kinds: int, timeout: tim
 
     `store` is for this alone. RuntimeError that names who is missing after `timeout`.
     """
-    deadline = time.monotonic() + timeout.total_seconds()
+    deadline = time.monotonic() + min(timeout.total_seconds(), _MOST_S)
     token = secrets.token_bytes(_TOKEN_BYTES)
     peers: tuple[Peers, ...] = tuple({} for _ in range(kinds))
     with socket.create_server((own_address(), 0), backlog=size * kinds) as server:
         store.set(str(rank), json.dumps({"at": server.getsockname()[:2], "token": token.hex(), "name": name}))
         everybody = {other: json.loads(store.get(str(other))) for other in range(size)}
-        called = [(_call(tuple(everybody[other]["at"])), other, kind) for other in range(rank) for kind in range(kinds)]
+        before = [(other, kind) for other in range(rank) for kind in range(kinds)]
+        called = [(_call(tuple(everybody[other]["at"]), other), other, kind) for other, kind in before]
         for connection, other, kind in called:
             hello = _HELLO.pack(bytes.fromhex(everybody[other]["token"]), rank, kind)
             _greet(connection, hello, other, deadline)
@@ -100,6 +105,20 @@ def hang_up(connections: Sequence[socket.socket]) -> None:
             connection.shutdown(socket.SHUT_RDWR)
 
 
+def wait_until_arrived(connections: Sequence[socket.socket], most_s: float) -> None:
+    """Until everything that was given to them has come to the other machines, or that much time has passed."""
+    deadline = time.monotonic() + most_s
+    with suppress(OSError):
+        for connection in connections:
+            while _on_its_way(connection) and time.monotonic() < deadline:
+                time.sleep(0.005)
+
+
+def _on_its_way(connection: socket.socket) -> int:
+    (count,) = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))
+    return count
+
+
 def own_address() -> str:
     """The IPv4 address at which gloo too is reached: of `GLOO_SOCKET_IFNAME`, of the host's name, or loopback."""
     interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
@@ -115,11 +134,12 @@ def own_address() -> str:
         return address
 
 
-def _call(at: tuple[str, int]) -> socket.socket:
+def _call(at: tuple[str, int], other: int) -> socket.socket:
     """Returns while it connects."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     connection.setblocking(False)
-    connection.connect_ex(at)
+    if (code := connection.connect_ex(at)) not in (0, errno.EINPROGRESS):
+        raise RuntimeError(f"rank {other} could not be reached: {os.strerror(code)}")
     return connection
 
 

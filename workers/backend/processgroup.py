@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
+    AllgatherOptions,
     AllreduceOptions,
     BroadcastOptions,
     ReduceOptions,
@@ -40,11 +41,14 @@ from workers.backend.small import Dissemination
 from workers.backend.streams import Streams
 from workers.backend.ways import Rest
 from workers.backend.work import LazyWork, StockWork, Together, raise_explained
-from workers.backend.written import Written, check_same_type, finish_all, flat, given, split
+from workers.backend.written import Written, check_same_type, finish_all, flat, given, overlap, split
 from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
 """A collective for which a rank would have to send no more than that in all is spread by dissemination."""
+
+LINGER_S = 2.0
+"""What is on its way when a rank leaves goes on only as long as its DC is there: bounds the wait for it."""
 
 Tensors = Sequence[torch.Tensor]
 
@@ -150,11 +154,13 @@ class RingProcessGroup(dist.ProcessGroup):
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         """`outputs[i]` are the shards of the i-th tensor."""
-        return _together([self.allgather([shards], [own]) for shards, own in zip(outputs, inputs, strict=True)])
+        pairs, each = zip(outputs, inputs, strict=True), AllgatherOptions()
+        return _together([self.allgather([shards], [own], each) for shards, own in pairs])
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """What functional collectives call."""
-        return _together([self.all_gather_single(o, i) for o, i in zip(outputs, inputs, strict=True)])
+        each = AllgatherOptions()
+        return _together([self.all_gather_single(o, i, each) for o, i in zip(outputs, inputs, strict=True)])
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -162,6 +168,8 @@ class RingProcessGroup(dist.ProcessGroup):
         self, shards: list[torch.Tensor], written: list[Written], own: torch.Tensor, result: list[torch.Tensor]
     ) -> Work:
         mine = flat(own).view(torch.uint8)
+        if any(overlap(mine, shard) for rank, shard in enumerate(shards) if rank != self.rank()):
+            mine = mine.clone()  # else it would be overwritten while it leaves
 
         def collective(lane: Lane) -> Iterator[None]:
             yield from moves.all_gather(lane, shards, mine)
@@ -386,7 +394,9 @@ class RingProcessGroup(dist.ProcessGroup):
         self._control.monitored_barrier(timeout, wait_all_ranks)
 
     def shutdown(self) -> None:
-        """`dist.destroy_process_group`: what is queued still runs."""
+        """`dist.destroy_process_group`: what is queued still runs; waits a little for what was sent to arrive."""
+        if not self._watch.knows_of_a_death:
+            self._small.linger(LINGER_S)
         self._engine.stop()
         self._watch.close()
 

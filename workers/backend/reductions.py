@@ -36,7 +36,8 @@ COMBINE: dict[ReduceOp.RedOpType, Combine] = {
 def check_reducible(op: ReduceOp.RedOpType, dtype: torch.dtype) -> None:
     """ValueError if tensors of that type cannot be reduced so: better before anything moves than halfway."""
     try:
-        total = COMBINE[op](torch.ones(1, dtype=dtype), torch.ones(1, dtype=dtype))
+        one = torch.ones(1, dtype=dtype, device="cpu")
+        total = COMBINE[op](one, one)
         if op == ReduceOp.AVG:
             average(total, 1)
     except (KeyError, RuntimeError) as error:
@@ -104,7 +105,7 @@ def _reduce(
     """
     combine, transfers = COMBINE[op], course.transfers
     largest = max(piece.numel() for shard in pieces for piece in shard)
-    window = torch.empty((course.slots, largest), dtype=final[0].dtype)
+    window = torch.empty((course.slots, largest), dtype=final[0].dtype, device=final[0].device)
     in_use: list[Work | None] = [None] * course.slots
     arriving: list[Work | None] = [None] * len(transfers)
     leaving: list[Work | None] = []

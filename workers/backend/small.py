@@ -8,6 +8,7 @@ blocks; the first message leaves in the calling thread.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -35,6 +36,7 @@ class Dissemination:
         self._letters, self._streams = letters, streams
         self._others = [(rank + distance) % size for distance in range(1, size)]
         """Those that follow come first, so that not all begin with the same."""
+        self._collectives = itertools.count()
         if size <= DIRECT_RANKS:
             self._steps, self._at_once = [(d, 1) for d in range(1, size)], size - 1
         else:
@@ -45,6 +47,11 @@ class Dissemination:
         """Whoever waits here has an error now. Any thread; idempotent."""
         self._letters.break_off()
         self._streams.break_off()
+
+    def linger(self, most_s: float) -> None:
+        """Wait until all that was sent has arrived, but no longer than about that."""
+        self._letters.linger(most_s)
+        self._streams.linger(most_s)
 
     def all_gather(self, own: torch.Tensor, store: Callable[[torch.Tensor], None]) -> Rest:
         """`store` gets everybody's part of `own`'s shape, stacked by rank."""
@@ -72,8 +79,11 @@ class Dissemination:
     def all_to_all(self, incoming: Sequence[memoryview], outgoing: Sequence[memoryview]) -> Rest:
         """Rank r gets `outgoing[r]`, `incoming[r]` comes from it; of any size, large too: all pairs at once."""
         rank, peers = self._rank, self._others
-        leaving = [self._send(outgoing[p], p) for p in peers if len(outgoing[p])]
-        arriving = [self._receive(incoming[p], p) for p in reversed(peers) if len(incoming[p])]
+        if not len(incoming) == len(outgoing) == self._size or len(incoming[rank]) != len(outgoing[rank]):
+            raise ValueError("one tensor is needed for each rank, and that for this one as large as that from it")
+        ticket = next(self._collectives)
+        leaving = [self._send(outgoing[p], p, ticket) for p in peers if len(outgoing[p])]
+        arriving = [self._receive(incoming[p], p, ticket) for p in reversed(peers) if len(incoming[p])]
 
         def rest() -> None:
             _all(arriving[:1])
@@ -84,29 +94,32 @@ class Dissemination:
 
     def broadcast(self, data: memoryview, root: int) -> Rest:
         """`data` of rank `root` to everybody, straight from there: one step."""
+        ticket = next(self._collectives)
         if not len(data):
             return nothing
         if self._rank != root:
-            return self._receive(data, root)
-        return partial(_all, [self._send(data, peer) for peer in self._others])
+            return self._receive(data, root, ticket)
+        return partial(_all, [self._send(data, peer, ticket) for peer in self._others])
 
     def gather(self, incoming: Sequence[memoryview], own: memoryview, root: int) -> Rest:
         """Rank `root` gets everybody's `own`, that of rank r into `incoming[r]`; of any size, large too."""
+        ticket = next(self._collectives)
         if not len(own):
             return nothing
         if self._rank != root:
-            return self._send(own, root)
+            return self._send(own, root, ticket)
         incoming[root][:] = own
-        return partial(_all, [self._receive(incoming[peer], peer) for peer in self._others])
+        return partial(_all, [self._receive(incoming[peer], peer, ticket) for peer in self._others])
 
     def scatter(self, own: memoryview, outgoing: Sequence[memoryview], root: int) -> Rest:
         """Rank `root` sends `outgoing[r]` to rank r, where it becomes `own`; of any size, large too."""
+        ticket = next(self._collectives)
         if not len(own):
             return nothing
         if self._rank != root:
-            return self._receive(own, root)
+            return self._receive(own, root, ticket)
         own[:] = outgoing[root]
-        return partial(_all, [self._send(outgoing[peer], peer) for peer in self._others])
+        return partial(_all, [self._send(outgoing[peer], peer, ticket) for peer in self._others])
 
     def barrier(self) -> Callable[[], Rest]:
         """Takes its place among the others now; done when every rank has come to the begin of what is returned."""
@@ -139,19 +152,19 @@ class Dissemination:
 
         Takes its place among all messages now; what is returned begins it.
         """
-        n, rank = self._size, self._rank
+        n, rank, ticket = self._size, self._rank, next(self._collectives)
         if not rows.numel():
             return lambda: nothing
         memory = memory_of(rows)
         row = len(memory) // n
         places = [(memory[d * row : (d + count) * row], (rank + d) % n) for d, count in self._steps]
         parts = [(memory[: count * row], (rank - d) % n) for d, count in self._steps]
-        arriving = [self._letters.receive(place, source) for place, source in places]
+        arriving = [self._letters.receive(place, source, ticket) for place, source in places]
         numbers = [self._letters.reserve(to) for _, to in parts]
 
         def send(step: int) -> Rest:
             part, to = parts[step]
-            return self._letters.send(part, to, numbers[step])
+            return self._letters.send(part, to, numbers[step], ticket)
 
         def begin() -> Rest:
             leaving = [send(step) for step in range(self._at_once)]
@@ -167,15 +180,15 @@ class Dissemination:
 
         return begin
 
-    def _receive(self, place: memoryview, source: int) -> Rest:
+    def _receive(self, place: memoryview, source: int, ticket: int) -> Rest:
         if len(place) <= LETTER_BYTES:
-            return self._letters.receive(place, source)
-        return self._streams.receive(place, source)
+            return self._letters.receive(place, source, ticket)
+        return self._streams.receive(place, source, ticket)
 
-    def _send(self, text: memoryview, to: int) -> Rest:
+    def _send(self, text: memoryview, to: int, ticket: int) -> Rest:
         if len(text) > LETTER_BYTES:
-            return self._streams.send(text, to)
-        return self._letters.send(text, to, self._letters.reserve(to))
+            return self._streams.send(text, to, ticket)
+        return self._letters.send(text, to, self._letters.reserve(to), ticket)
 
 
 def _all(waits: Sequence[Rest]) -> None:

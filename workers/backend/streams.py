@@ -12,11 +12,11 @@ import weakref
 from collections.abc import Mapping
 from datetime import timedelta
 
-from workers.backend.meeting import hang_up, limit_waiting
-from workers.backend.ways import Rest, Sender, Way
+from workers.backend.meeting import hang_up, limit_waiting, wait_until_arrived
+from workers.backend.ways import Rest, Sender, Way, mistake
 
-_HEAD = struct.Struct("=Q")
-"""Before each message: how many bytes it has, for a mistake of the script to be one here as well."""
+_HEAD = struct.Struct("=QQ")
+"""Before each message: the number of its collective and how many bytes it has, so that a mistake is seen as one."""
 
 NEAR_S, NEAR_BYTES = 0.004, 256 * 1024
 """Between ranks so near so much under way carries half a gigabit per second. More would only wait before a link: all
@@ -46,17 +46,23 @@ class Streams:
         self._out = {rank: Sender(rank, peer) for rank, peer in peers.items()}
         self._in = {rank: _Receiver(rank, peer) for rank, peer in peers.items()}
         for way in (*self._out.values(), *self._in.values()):
-            weakref.finalize(self, way.close)
+            weakref.finalize(self, way.close).atexit = False  # handlers that run later may still send
 
-    def send(self, text: memoryview, to: int) -> Rest:
+    def send(self, text: memoryview, to: int, collective: int) -> Rest:
         """To that rank, after all before it. What the kernel has room for leaves at once."""
-        if to in self._far and _is_near(self._far[to]):
-            self._far.pop(to).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NEAR_BYTES // 2)  # which Linux doubles
-        return self._out[to].give([memoryview(_HEAD.pack(len(text))), text])
+        far = self._far.get(to)
+        if far is not None and _is_near(far):
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NEAR_BYTES // 2)  # which Linux doubles
+            self._far.pop(to, None)
+        return self._out[to].give([memoryview(_HEAD.pack(collective, len(text))), text])
 
-    def receive(self, place: memoryview, source: int) -> Rest:
-        """`place` becomes the next message from that rank."""
-        return self._in[source].give([place])
+    def receive(self, place: memoryview, source: int, collective: int) -> Rest:
+        """`place` becomes the next message from that rank, which is to be of that collective."""
+        return self._in[source].give([memoryview(_HEAD.pack(collective, len(place))), place])
+
+    def linger(self, most_s: float) -> None:
+        """Wait until all that was sent has arrived, but no longer than that."""
+        wait_until_arrived(self._peers, most_s)
 
     def break_off(self) -> None:
         """Whoever waits, here or at a peer, has an error now. Any thread; idempotent."""
@@ -76,11 +82,10 @@ class _Receiver(Way):
     def _move(self, parts: list[memoryview]) -> None:
         head = memoryview(bytearray(_HEAD.size))
         self._fill(head)
-        (length,) = _HEAD.unpack(head)
-        (place,) = parts
-        if length != len(place):
-            raise RuntimeError(f"has sent another size than the {len(place)} bytes expected here")
-        self._fill(place)
+        (its, size), (expected, room) = _HEAD.unpack(head), _HEAD.unpack(parts[0])
+        if wrong := mistake(its, expected, size, room):
+            raise RuntimeError(wrong)
+        self._fill(parts[1])
 
     def _fill(self, place: memoryview) -> None:
         while place:

@@ -20,6 +20,13 @@ def nothing() -> None:
     """The rest of what is done."""
 
 
+def mistake(collective: int, expected: int, size: int, room: int) -> str:
+    """What is wrong with a message of that collective and size where another is expected; or nothing."""
+    if collective != expected:
+        return f"has sent what belongs to another collective: its number {collective}, here number {expected}"
+    return "" if size == room else f"has sent another size than the {room} bytes expected here"
+
+
 class Way:
     """One direction of a connection, and the thread that moves what it is given."""
 
@@ -34,14 +41,19 @@ class Way:
     def give(self, parts: list[memoryview]) -> Rest:
         """Memory to be moved after all that was given before; what is returned blocks until it has been."""
         with self._lock:
-            if not self._left and not (parts := self._begin(parts)):
-                return nothing
-            done: Future[None] = Future()
-            self._left += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="ring backend: moves", daemon=True)
-                self._thread.start()
-            self._tasks.put((parts, done))
+            try:
+                if not self._left and not (parts := self._begin(parts)):
+                    return nothing
+                done: Future[None] = Future()
+                self._left += 1
+                if self._thread is None:
+                    thread = threading.Thread(target=self._serve, name="ring backend: moves", daemon=True)
+                    thread.start()
+                    self._thread = thread
+                self._tasks.put((parts, done))
+            except BaseException:  # an interrupt, after a part has left: nothing may follow that
+                hang_up([self._connection])
+                raise
         return done.result
 
     def close(self) -> None:
@@ -57,29 +69,29 @@ class Way:
 
     def _serve(self) -> None:
         """After one failure the two ranks are no longer at the same point: all that follows fails as well."""
-        error: RuntimeError | None = None
+        error = ""
         while (task := self._tasks.get()) is not None:
             parts, done = task
             try:
-                if error is None:
+                if not error:
                     self._move(parts)
             except (OSError, RuntimeError) as failure:
                 error = self._explained(failure)
                 hang_up([self._connection])
             with self._lock:
-                self._left -= error is None  # else nothing is begun any more
-            if error is None:
-                done.set_result(None)
+                self._left -= not error  # else nothing is begun any more
+            if error:  # a new one each time: what is raised holds on to whoever has raised it
+                done.set_exception(RuntimeError(error))
             else:
-                done.set_exception(error)
+                done.set_result(None)
             del task, parts, done
 
-    def _explained(self, failure: Exception) -> RuntimeError:
+    def _explained(self, failure: Exception) -> str:
         if isinstance(failure, BlockingIOError):
-            return RuntimeError(f"timed out: nothing has moved to or from rank {self._rank}")
+            return f"timed out: nothing has moved to or from rank {self._rank}"
         if isinstance(failure, OSError):
-            return RuntimeError(f"the connection to rank {self._rank} is broken: {failure.strerror or failure}")
-        return RuntimeError(f"rank {self._rank} {failure}")
+            return f"the connection to rank {self._rank} is broken: {failure.strerror or failure}"
+        return f"rank {self._rank} {failure}"
 
 
 class Sender(Way):

@@ -23,7 +23,7 @@ class Written:
         elif keep:
             self.contiguous = _plain(self._tensor)
         else:
-            self.contiguous = torch.empty(tensor.shape, dtype=tensor.dtype)
+            self.contiguous = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
     @property
     def elements(self) -> torch.Tensor:
@@ -63,13 +63,21 @@ def given(tensor: torch.Tensor) -> memoryview:
 
 
 def memory_of(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a contiguous tensor, which lives as long as the view.
+    """The bytes of a contiguous tensor, whose memory lives as long as the view. ValueError unless it is in main memory.
 
     Without torch's own operations: the ten of them that a small message would need cost more than sending it.
     """
+    if not tensor.is_cpu:
+        raise ValueError(f"a tensor on {tensor.device}: the ring backend serves those on the cpu")
     memory = (ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())
-    memory.tensor = tensor
+    memory.tensor = tensor.detach()  # the script may give its own other data
     return memoryview(memory).cast("B")
+
+
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share memory."""
+    begin, end = one.data_ptr(), one.data_ptr() + one.nbytes
+    return begin < other.data_ptr() + other.nbytes and other.data_ptr() < end
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
