@@ -60,8 +60,8 @@ def share_processor(pid: int, name: str) -> None:
 def keep_off(pid: int, first: int) -> None:
     """Hold a process, and whatever it starts, to the processors that `first` has not got from `share_processor`.
 
-    A worker that shares one with a thread of real-time priority stands still while that forwards, for 10 to 30 ms at
-    the begin of a collective, although another processor is free: the kernel moves it there only later.
+    A worker that shares one with a thread of real-time priority stands still while that forwards, although another
+    processor is free: the kernel moves it there only some milliseconds later.
     """
     if os.sched_getscheduler(first) == POLICY:
         others = os.sched_getaffinity(pid) - os.sched_getaffinity(first)

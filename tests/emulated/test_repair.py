@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arrivals import wait_for_packets
 from switchrules import flows
 from waiting import eventually
 from wans import wan_of
@@ -53,7 +54,7 @@ def _packets(bed: Testbed, seconds: float = 2.0) -> Iterator[dict[str, NumberedF
     """A packet a millisecond while the context lasts, and until all are sent; then what became of them."""
     receiver, sender = start_flow(bed, PAIR, "udp", round(seconds * 1000), 0.001)
     found: dict[str, NumberedFlow] = {}
-    time.sleep(0.2)  # A pace, not a wait: some packets arrive before anything happens.
+    wait_for_packets(bed.site(PAIR[1]))
     yield found
     result_of(sender)
     found["flow"] = NumberedFlow(**result_of(receiver))

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from arrivals import wait_for_packets
 from switchrules import flows
 from waiting import eventually
 from wans import wan_of
@@ -32,7 +32,7 @@ def test_traffic_goes_on_and_another_controller_takes_over_without_touching_a_ru
         port = bed.controller.status().port
         before = flows(bed)
         receiver, sender = start_flow(bed, ("a", "b"), "udp", 5000, 0.001)
-        time.sleep(0.2)  # A pace, not a wait: some packets arrive before anything happens.
+        wait_for_packets(bed.site("b"))
         watchdog = next(process for process in bed.processes() if process.name == "controller")
         os.kill(watchdog.pid, signal.SIGKILL)
         eventually(lambda: not watchdog.alive)

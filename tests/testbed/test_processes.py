@@ -71,11 +71,13 @@ def test_a_process_that_ignores_being_asked_is_killed():
     script = (
         "import signal, time\nfor n in (1, 15): signal.signal(n, signal.SIG_IGN)\nprint(flush=True)\ntime.sleep(1000)"
     )
-    stubborn = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    stubborn.stdout.readline()
-    assert end([stubborn.pid], grace_s=0.1) == [stubborn.pid]
-    assert stubborn.wait(BOUND_S) == -9
-    stubborn.stdout.close()
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as stubborn:
+        try:
+            stubborn.stdout.readline()
+            assert end([stubborn.pid], grace_s=0.1) == [stubborn.pid]
+            assert stubborn.wait(BOUND_S) == -9
+        finally:
+            stubborn.kill()  # should `end` have failed: nothing else ends it
 
 
 def test_ending_what_is_gone_already_is_no_error():

@@ -117,7 +117,7 @@ class RingProcessGroup(dist.ProcessGroup):
     # Gathering.
 
     @_explained
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         """`dist.all_gather`: shards of any sizes, as long as every rank lists the same."""
         ((*shards,), (own,)) = outputs[0], inputs
         check_same_type(own, *shards)
@@ -135,7 +135,7 @@ class RingProcessGroup(dist.ProcessGroup):
         return self._ring_gather([shard.bytes for shard in written], written, own, shards)
 
     @_explained
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """`dist.all_gather_into_tensor`."""
         check_same_type(output, input)
         if output.numel() != input.numel() * self.size():
@@ -180,7 +180,7 @@ class RingProcessGroup(dist.ProcessGroup):
     # Reducing.
 
     @_explained
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """`dist.all_reduce`."""
         opts = opts or AllreduceOptions()
         (tensor,), op = tensors, opts.reduceOp.op
@@ -204,11 +204,11 @@ class RingProcessGroup(dist.ProcessGroup):
             each.reduceOp = opts.reduceOp
         return _together([self.allreduce([tensor], each) for tensor in tensors])
 
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
         """`dist.reduce_scatter`: shards of any sizes, as long as every rank lists the same."""
         return self._reduce_scatter(outputs[0], [flat(tensor) for tensor in inputs[0]], opts)
 
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """`dist.reduce_scatter_tensor`."""
         if output.numel() * self.size() != input.numel():
             raise ValueError("input tensor must be the same size as output size times world size")
@@ -228,7 +228,7 @@ class RingProcessGroup(dist.ProcessGroup):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     @_explained
-    def _reduce_scatter(self, output: torch.Tensor, shards: list[torch.Tensor], opts: Any) -> Work:
+    def _reduce_scatter(self, output: torch.Tensor, shards: list[torch.Tensor], opts: Any) -> Work | None:
         opts = opts or ReduceScatterOptions()
         op = opts.reduceOp.op
         check_reducible(op, output.dtype)
@@ -246,7 +246,7 @@ class RingProcessGroup(dist.ProcessGroup):
         return self._engine.collective(collective, [output], "reduce_scatter", output.nbytes)
 
     @_explained
-    def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """`dist.reduce`: an all_reduce of copies, which the root alone keeps."""
         opts = opts or ReduceOptions()
         (tensor,), op, root = tensors, opts.reduceOp.op, opts.rootRank
@@ -278,7 +278,7 @@ class RingProcessGroup(dist.ProcessGroup):
     # Moving.
 
     @_explained
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """`dist.broadcast`."""
         opts = opts or BroadcastOptions()
         (tensor,), root = tensors, opts.rootRank
@@ -299,7 +299,7 @@ class RingProcessGroup(dist.ProcessGroup):
         return self._engine.collective(collective, [tensor], "broadcast", tensor.nbytes)
 
     @_explained
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         """`dist.all_to_all`: what rank a lists for b has the size that b lists for a, any size."""
         check_same_type(*outputs, *inputs)
         written = [Written(tensor) for tensor in outputs]
@@ -319,7 +319,7 @@ class RingProcessGroup(dist.ProcessGroup):
         output_splits: Sequence[int],
         input_splits: Sequence[int],
         opts: Any = None,
-    ) -> Work:
+    ) -> Work | None:
         """`dist.all_to_all_single`: splits along the first dimension, equal ones if none are given."""
         check_same_type(output, input)
         written, size = Written(output), self._size
@@ -336,7 +336,7 @@ class RingProcessGroup(dist.ProcessGroup):
     alltoall_base = all_to_all_single
 
     @_explained
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work | None:
         """`dist.gather`: straight to the root."""
         (own,), shards = inputs, outputs[0] if outputs else ()
         self._check_shards(shards, own, opts.rootRank)
@@ -350,7 +350,7 @@ class RingProcessGroup(dist.ProcessGroup):
         return self._begun(finish, list(shards), opts)
 
     @_explained
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work | None:
         """`dist.scatter`: straight from the root."""
         (own,), shards = outputs, inputs[0] if inputs else ()
         self._check_shards(shards, own, opts.rootRank)
@@ -381,7 +381,7 @@ class RingProcessGroup(dist.ProcessGroup):
     # Keeping together.
 
     @_explained
-    def barrier(self, opts: Any = None) -> Work:
+    def barrier(self, opts: Any = None) -> Work | None:
         """`dist.barrier`: ends when every rank has ended the bulk collectives that it queued before."""
         begin = self._small.barrier()
         if self._engine.is_idle:
@@ -442,5 +442,7 @@ def _leave(engine: Engine, control: ProcessGroupGloo, data: ProcessGroupGloo, er
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
-def _together(works: list[Work]) -> Work:
-    return works[0] if len(works) == 1 else Together(works)
+def _together(works: list[Work | None]) -> Work:
+    """Of collectives that were begun without a wait."""
+    begun = [work for work in works if work is not None]
+    return begun[0] if len(begun) == 1 else Together(begun)
