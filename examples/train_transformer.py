@@ -116,7 +116,7 @@ def _report(model: nn.Module, took_s: list[float]) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     main()
-    # An interpreter that has used gloo aborts now and then while it ends ("terminate called without an active
-    # exception"), with torch's own backend too; all is done and printed by now.
+    # An interpreter that has used torch's own gloo aborts now and then while it ends ("terminate called without an
+    # active exception"); all is done and printed by now.
     sys.stdout.flush()
     os._exit(0)

@@ -10,12 +10,19 @@ from hoststate import host_state
 
 from controller.settings import ControllerSettings
 from testbed.bed import Testbed
+from testbed.emulation.clean import clean
 from topologies.builtins import builtin
 from workers.client import WorkersClient, launch
 
 
+@pytest.fixture(scope="session", autouse=True)
+def what_others_left_is_gone() -> None:
+    """A run that was killed before these tests has left something; the first testbed would remove it."""
+    clean()
+
+
 @pytest.fixture(scope="module", autouse=True)
-def the_host_is_as_before():
+def the_host_is_as_before(what_others_left_is_gone: None):
     """Compares interfaces, qdiscs, namespaces, bridges, sysctls, state folders and processes, before and after."""
     before = host_state()
     yield

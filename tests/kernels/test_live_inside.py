@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hoststate import host_state
 
+from testbed.emulation.clean import clean
 from testbed.kernels import images
 from testbed.kernels.choosing import Kernel
 from testbed.live import Client
@@ -46,6 +47,7 @@ def up(tmp_path_factory):
     """Detached; the machine is as before when it is down again."""
     folder = tmp_path_factory.mktemp("live")
     (folder / "wan.yaml").write_text(WAN)
+    clean()  # of what a killed run may have left
     before = host_state()
     arguments = ("up", folder / "wan.yaml", "--kernel", "uml", "--workers", "--payload", "64KiB", "--every", "300ms")
     done = ringroad(*arguments, "--arm", "joint", "--detach", "--json", timeout_s=200)

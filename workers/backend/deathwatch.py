@@ -71,7 +71,8 @@ class DeathWatch:
             peer.setblocking(False)
             self._selector.register(peer, selectors.EVENT_READ, partial(self._listen, rank, peer, bytearray()))
         _watches.add(self)
-        threading.Thread(target=self._run, name="ring backend: watch", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="ring backend: watch", daemon=True)
+        self._thread.start()
 
     def explained(self, error: BaseException) -> BaseException:
         """What to raise instead of an error: who has died, if somebody has. Blocks for NEWS_S at most."""
@@ -94,7 +95,11 @@ class DeathWatch:
         return self._culprit is not None
 
     def close(self) -> None:
-        """Leave: the others are told in what way, and not to take it for a death. Idempotent."""
+        """Leave: the others are told in what way, and not to take it for a death. Idempotent.
+
+        The thread ends before: it may be the last to let go of gloo's groups, and if the interpreter ends while a
+        thread does that, C++ has it terminate the process.
+        """
         with self._lock:
             if self._is_closed:
                 return
@@ -102,12 +107,14 @@ class DeathWatch:
             farewell = b"bye\n"
             if self._culprit is not None:
                 farewell = b"lost %d\n" % self._culprit
-            elif hasattr(sys, "last_value"):  # the interpreter ends because nobody caught it
+            elif nobody_caught_it():
                 farewell = b"failed\n"
             for peer in self._peers.values():
                 with suppress(OSError):
                     peer.send(farewell, socket.MSG_DONTWAIT)
         self._wakes.close()
+        if self._thread is not threading.current_thread():
+            self._thread.join(SETTLE_S)
 
     def forget(self) -> None:
         """In a forked child, whose copies of the connections are closed: it does not speak for its parent."""
@@ -162,6 +169,11 @@ class DeathWatch:
     def _name(self, rank: int) -> str:
         name = self._names.get(rank)
         return f"rank {self._ranks[rank]} ({name})" if name else f"rank {self._ranks[rank]}"
+
+
+def nobody_caught_it() -> bool:
+    """Whether the interpreter ends because of an exception."""
+    return hasattr(sys, "last_value")
 
 
 def _nothing(*_: object) -> None:

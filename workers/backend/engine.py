@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -26,9 +27,12 @@ from workers.backend.journal import Journal
 from workers.backend.lane import Lane
 from workers.backend.mode import in_mode_of_caller
 from workers.backend.waiting import Waiting
-from workers.backend.work import Explain, RingWork, as_it_is
+from workers.backend.work import FOREVER, Explain, RingWork, as_it_is
 from workers.breaking import break_connections
 from workers.passive import Arrival
+
+END_S = 2.0
+"""How long threads that have nothing left to do, and callbacks of the script, are waited for at the end."""
 
 Task = Callable[[], object]
 Collective = Callable[[Lane], Iterator[None]]
@@ -105,7 +109,7 @@ class Engine:
         self.waiting.add(work)
         self.background(task)
 
-    def background(self, task: Task | None) -> None:
+    def background(self, task: Task) -> None:
         """Queue what concerns nobody else and cannot fail."""
         if self._thread is None:
             self._thread = threading.Thread(target=_serve, args=(self._tasks,), name="ring backend", daemon=True)
@@ -117,13 +121,25 @@ class Engine:
         """Whether everything that was queued as work has ended."""
         return self._last is None or self._last.is_completed()
 
-    def stop(self) -> None:
-        """End the thread once it has run what is queued. Idempotent."""
-        if self._journal is not None and self._thread is not None:
-            self.background(self._journal.close)
-        elif self._journal is not None:
+    def end(self, most_s: float | None = None) -> None:
+        """Block until what is queued has run or is given up, and the thread has ended; or that long. Idempotent.
+
+        A thread must not be in gloo, or let go of what is gloo's, while the interpreter ends: the process would abort.
+        """
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
+            over = RingWork(None)
+            self.in_turn(over, over.complete)
+            with suppress(Exception):  # given up, or not in time
+                over.wait(FOREVER if most_s is None else timedelta(seconds=most_s))
+        tasks, thread = self._tasks, self._thread
+        self._tasks, self._thread = queue.SimpleQueue(), None
+        tasks.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(END_S)
+        if self._journal is not None:
             self._journal.close()
-        self._tasks.put(None)
+        self.waiting.settle(END_S)
 
     def give_up(self, error: BaseException) -> bool:
         """Leave the thread to gloo, which does not let it go: whatever was asked of it fails, and whatever will be.

@@ -8,10 +8,9 @@ what all know.
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, TypeVar, cast
 
 import torch
@@ -32,6 +31,7 @@ from workers.backend import moves, reductions
 from workers.backend.automatic import from_environment
 from workers.backend.cutting import parts
 from workers.backend.deathwatch import DeathWatch, own_name
+from workers.backend.ending import Ending
 from workers.backend.engine import Engine
 from workers.backend.lane import Lane
 from workers.backend.letters import Letters
@@ -42,13 +42,9 @@ from workers.backend.streams import Streams
 from workers.backend.ways import Rest
 from workers.backend.work import LazyWork, StockWork, Together, raise_explained
 from workers.backend.written import Written, check_same_type, finish_all, flat, given, overlap, split
-from workers.breaking import break_connections
 
 SMALL_BYTES = 64 * 1024
 """A collective for which a rank would have to send no more than that in all is spread by dissemination."""
-
-LINGER_S = 2.0
-"""What is on its way when a rank leaves goes on only as long as its DC is there: bounds the wait for it."""
 
 Tensors = Sequence[torch.Tensor]
 
@@ -93,11 +89,10 @@ class RingProcessGroup(dist.ProcessGroup):
         meeting = meet(PrefixStore("meeting", options.store), rank, size, own, len(_KINDS), options.timeout)
         watched, letters, streams = meeting.peers
         self._small = Dissemination(rank, size, Letters(letters, options.timeout), Streams(streams, options.timeout))
-        end_waiting = partial(_break_all, self._small, self._control, self._data)
-        leave = partial(_leave, self._engine, self._control, self._data)
-        self._watch = DeathWatch(watched, meeting.names, ranks, end_waiting, leave)
-        weakref.finalize(self, self._watch.close)
-        self._explain = self._engine.explain = self._watch.explained
+        self._ending = ending = Ending(self._engine, self._small, self._control, self._data)
+        ending.watch = DeathWatch(watched, meeting.names, ranks, ending.break_off, ending.give_up)
+        weakref.finalize(self, ending.watch.close).atexit = False  # all of it ends then
+        self._explain = self._engine.explain = ending.watch.explained
 
     @property
     def ring(self) -> Ring:
@@ -394,11 +389,8 @@ class RingProcessGroup(dist.ProcessGroup):
         self._control.monitored_barrier(timeout, wait_all_ranks)
 
     def shutdown(self) -> None:
-        """`dist.destroy_process_group`: what is queued still runs; waits a little for what was sent to arrive."""
-        if not self._watch.knows_of_a_death:
-            self._small.linger(LINGER_S)
-        self._engine.stop()
-        self._watch.close()
+        """`dist.destroy_process_group`."""
+        self._ending.shut_down()
 
     def _is_small(self, most_sent_bytes: int) -> bool:
         return most_sent_bytes <= SMALL_BYTES or self.size() == 1
@@ -427,19 +419,6 @@ class RingProcessGroup(dist.ProcessGroup):
         if opts is not None:
             work.proceed()
         return work
-
-
-def _break_all(small: Dissemination, *groups: ProcessGroupGloo) -> None:
-    small.break_off()
-    for group in groups:
-        break_connections(group)
-
-
-def _leave(engine: Engine, control: ProcessGroupGloo, data: ProcessGroupGloo, error: BaseException) -> None:
-    """Give up what still waits. What gloo does not let go, the end of its group would wait for: it gets none."""
-    if engine.give_up(error):
-        for group in (control, data):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def _together(works: list[Work | None]) -> Work:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -49,6 +50,25 @@ class Waiting:
         self.start(work, partial(_run, wait, work))
         work.wait()
 
+    def settle(self, most_s: float) -> None:
+        """Block until the callbacks of what has ended have run; no longer than that."""
+        deadline = time.monotonic() + most_s
+        with self._lock:
+            works = list(self._works)
+        for work in works:
+            work.settle(max(0.0, deadline - time.monotonic()))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread waits for gloo."""
+        return bool(self._threads.busy)
+
+    def end(self, most_s: float) -> None:
+        """Block until no thread waits for gloo, but no longer than that."""
+        deadline = time.monotonic() + most_s
+        for thread in self._threads.dismiss():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
     def give_up(self, error: BaseException) -> bool:
         """Whatever waits raises this now, and whatever comes later. Whether anything waited."""
         with self._lock:
@@ -69,28 +89,37 @@ class _Threads:
     """As many as are needed at once; each waits for the next task, the last one first."""
 
     def __init__(self) -> None:
-        self._idle: list[_Tasks] = []
+        self.busy: set[threading.Thread] = set()
+        self._idle: list[tuple[threading.Thread, _Tasks]] = []
         self._is_over = False
 
     def start(self, task: Task) -> None:
         try:
-            tasks = self._idle.pop()
+            thread, tasks = self._idle.pop()
         except IndexError:
             tasks = queue.SimpleQueue()
-            threading.Thread(target=self._serve, args=(tasks,), name="ring backend: waits", daemon=True).start()
+            thread = threading.Thread(target=self._serve, args=(tasks,), name="ring backend: waits", daemon=True)
+            thread.start()
+        self.busy.add(thread)
         tasks.put(task)
 
-    def dismiss(self) -> None:
-        """At the end of the group."""
+    def dismiss(self) -> list[threading.Thread]:
+        """Those that are busy, or have been a moment ago: at the end of the group each ends after its task."""
         self._is_over = True
+        left = list(self.busy)
         while self._idle:
-            self._idle.pop().put(None)
+            thread, tasks = self._idle.pop()
+            tasks.put(None)
+            left.append(thread)
+        return left
 
     def _serve(self, tasks: _Tasks) -> None:
         """Keeps nothing alive after its end."""
+        this = threading.current_thread()
         while (task := tasks.get()) is not None:
             task()
             del task
+            self.busy.discard(this)
             if self._is_over:
                 return
-            self._idle.append(tasks)
+            self._idle.append((this, tasks))

@@ -50,6 +50,7 @@ class RingWork(Work):
         self._gate.acquire()
         self._future: torch.futures.Future[Any] | None = None
         self._error: BaseException | None = None
+        self._callbacks: threading.Thread | None = None
 
     def complete(self, error: BaseException | None = None) -> bool:
         """Called by the thread that has run it. Only the first time counts: whether it was that.
@@ -64,8 +65,16 @@ class RingWork(Work):
             future = self._future
         self._gate.release()
         if future is not None:
-            threading.Thread(target=self._fulfil, args=(future,), name="ring backend: callbacks", daemon=True).start()
+            thread = threading.Thread(target=self._fulfil, args=(future,), name="ring backend: callbacks", daemon=True)
+            thread.start()
+            self._callbacks = thread
         return True
+
+    def settle(self, most_s: float) -> None:
+        """Block until the callbacks of its future have run, if it has ended; no longer than that."""
+        callbacks = self._callbacks
+        if callbacks is not None and callbacks is not threading.current_thread():
+            callbacks.join(most_s)
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         """Block until it has ended. Raises what it raised; RuntimeError after `timeout`, which breaks nothing."""
