@@ -24,12 +24,14 @@ long threads that have nothing left to do are waited for."""
 
 
 class Ending:
-    """Of one group. `watch` is known a little later than the rest, which it may have to break."""
-
-    watch: DeathWatch
+    """Of one group. The watch comes a little later than the rest, which it may have to break."""
 
     def __init__(self, engine: Engine, small: Dissemination, *groups: ProcessGroupGloo) -> None:
         self._engine, self._small, self._groups = engine, small, groups
+
+    def watched_by(self, watch: DeathWatch) -> None:
+        """The group is complete, and ends with the interpreter at the latest."""
+        self._watch = watch
         _endings.add(self)
 
     def break_off(self) -> None:
@@ -50,14 +52,14 @@ class Ending:
         At an end with an error nothing more runs.
         """
         if nobody_caught_it():
-            self.watch.close()
+            self._watch.close()
             self.break_off()
             self._engine.end(LINGER_S)
             return
         self._engine.end()
-        if not self.watch.knows_of_a_death:
+        if not self._watch.knows_of_a_death:
             self._small.linger(LINGER_S)
-        self.watch.close()
+        self._watch.close()
 
     def end_with_interpreter(self) -> None:
         """Shut down, if the script has not; a thread of the script that still waits here gets an error."""

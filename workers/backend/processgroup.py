@@ -90,9 +90,10 @@ class RingProcessGroup(dist.ProcessGroup):
         watched, letters, streams = meeting.peers
         self._small = Dissemination(rank, size, Letters(letters, options.timeout), Streams(streams, options.timeout))
         self._ending = ending = Ending(self._engine, self._small, self._control, self._data)
-        ending.watch = DeathWatch(watched, meeting.names, ranks, ending.break_off, ending.give_up)
-        weakref.finalize(self, ending.watch.close).atexit = False  # all of it ends then
-        self._explain = self._engine.explain = ending.watch.explained
+        watch = DeathWatch(watched, meeting.names, ranks, ending.break_off, ending.give_up)
+        ending.watched_by(watch)
+        weakref.finalize(self, watch.close).atexit = False  # all of it ends then
+        self._explain = self._engine.explain = watch.explained
 
     @property
     def ring(self) -> Ring:
