@@ -30,7 +30,7 @@ def _next(stream: EventStream, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def module_bed() -> Iterator[Testbed]:
-    # Without BFD: a link that has been healed may pass for silent once more, which test_repair.py is about.
+    # Without BFD: a link that a test has healed may pass for silent in the next. Silent links are test_repair.py's.
     with Testbed(WAN, controller=ControllerSettings(period_s=0.2), bfd=None) as bed:
         yield bed
 

@@ -159,9 +159,8 @@ def test_what_has_left_its_session_is_found_by_what_it_inherited():
         check=True,
         timeout=BOUND_S,
     )
-    found = eventually(
-        lambda: pids_with("MARK", mark)
-    )  # a process shows no environment while it becomes another program
+    # While a process becomes another program the kernel shows no environment of it.
+    found = eventually(lambda: pids_with("MARK", mark))
     assert found == [int(started.stdout)]
     end(found)
     assert pids_with("MARK", mark) == []

@@ -81,13 +81,15 @@ def test_a_lock_does_not_outlive_its_holder_however_it_ends(root):
         "lock = state.MachineLock(); lock.take('k3f9'); print(flush=True); time.sleep(1000)"
     )
     holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    holder.stdout.readline()
     mine = MachineLock()
-    with pytest.raises(RingroadError, match=f"pid {holder.pid}"):
-        mine.take("a111")
-    holder.kill()
-    holder.wait()
-    holder.stdout.close()
+    try:
+        holder.stdout.readline()
+        with pytest.raises(RingroadError, match=f"pid {holder.pid}"):
+            mine.take("a111")
+    finally:
+        holder.kill()  # nothing else ends it
+        holder.wait()
+        holder.stdout.close()
     mine.take("a111")
     mine.release()
 

@@ -70,11 +70,11 @@ def test_the_interpreter_ends_well(tmp_path: Path, under_way: str, last: str):
 def test_a_thread_of_the_script_that_still_waits_does_not_abort_the_interpreter(tmp_path: Path):
     waits = """
 def wait():
+    ready.set()
     try:
-        ready.set()
         dist.recv(torch.empty(4), 1 - rank)
-    except RuntimeError as error:
-        print(type(error).__name__)
+    except RuntimeError:
+        pass  # it may or may not come to that before the end
 ready = threading.Event()
 threading.Thread(target=wait, daemon=True).start()
 ready.wait()

@@ -14,13 +14,12 @@ import weakref
 from torch.distributed import ProcessGroupGloo
 
 from workers.backend.deathwatch import DeathWatch, nobody_caught_it
-from workers.backend.engine import Engine
+from workers.backend.engine import END_S, Engine
 from workers.backend.small import Dissemination
 from workers.breaking import break_connections
 
 LINGER_S = 2.0
-"""What is on its way when a rank leaves goes on only as long as its DC is there: bounds the wait for it. Also for how
-long threads that have nothing left to do are waited for."""
+"""What is on its way when a rank leaves goes on only as long as its DC is there: bounds the wait for it."""
 
 
 class Ending:
@@ -54,7 +53,7 @@ class Ending:
         if nobody_caught_it():
             self._watch.close()
             self.break_off()
-            self._engine.end(LINGER_S)
+            self._engine.end(END_S)
             return
         self._engine.end()
         if not self._watch.knows_of_a_death:
@@ -67,7 +66,7 @@ class Ending:
         waiting = self._engine.waiting
         if waiting.is_busy:
             self.break_off()
-        waiting.end(LINGER_S)
+        waiting.end(END_S)
 
 
 _endings: weakref.WeakSet[Ending] = weakref.WeakSet()
